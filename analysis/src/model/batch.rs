@@ -1,8 +1,8 @@
 //! Records. None holds memory of its own, so a batch is a few vectors that are used again.
 
 use super::{
-    Activity, CollectiveCall, CounterId, DeviceId, Effect, LockCounts, LockWait, MemoryEvent,
-    ProcessId, ProxyRecord, QueueId, StackId, StreamOrder, TextId, ThreadId,
+    Activity, CollectiveCall, Completion, CounterId, DeviceId, Effect, LockCounts, LockWait, MemoryEvent,
+    MpiCall, ProcessId, ProxyRecord, QueueId, StackId, StreamOrder, TextId, ThreadId,
 };
 
 /// What a GPU operation is.
@@ -300,6 +300,10 @@ pub struct Batch {
     pub collectives: Vec<CollectiveCall>,
     /// Messages between two ranks that have no number, whose calls had not returned when the trace ended.
     pub open_messages: Vec<CollectiveCall>,
+    /// Calls of MPI, beside their slices in `host`.
+    pub mpi: Vec<MpiCall>,
+    /// Requests of MPI that calls have completed; with marks only.
+    pub completions: Vec<Completion>,
     /// What was counted of locks.
     pub locks: Vec<LockCounts>,
     /// Waits for locks.
@@ -321,6 +325,8 @@ impl Batch {
             + self.counters.len()
             + self.collectives.len()
             + self.open_messages.len()
+            + self.mpi.len()
+            + self.completions.len()
             + self.locks.len()
             + self.lock_waits.len()
             + self.proxies.len()
@@ -342,6 +348,8 @@ impl Batch {
         self.counters.clear();
         self.collectives.clear();
         self.open_messages.clear();
+        self.mpi.clear();
+        self.completions.clear();
         self.locks.clear();
         self.lock_waits.clear();
         self.proxies.clear();

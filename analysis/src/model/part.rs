@@ -130,6 +130,17 @@ impl Part {
                 new(&ids.texts, text.index(), text);
             }
         }
+        for call in &mut batch.mpi {
+            new(&ids.processes, call.process.index(), &mut call.process);
+            new(&ids.threads, call.thread.index(), &mut call.thread);
+            for text in [&mut call.name, &mut call.communicator] {
+                new(&ids.texts, text.index(), text);
+            }
+        }
+        for done in &mut batch.completions {
+            new(&ids.processes, done.process.index(), &mut done.process);
+            new(&ids.threads, done.thread.index(), &mut done.thread);
+        }
         for lock in &mut batch.locks {
             new(&ids.processes, lock.process.index(), &mut lock.process);
             for text in [&mut lock.kind, &mut lock.waiter, &mut lock.holder] {

@@ -218,6 +218,8 @@ fn a_killed_profiler_leaves_gpus_alone() -> TestResult {
             .options(["-I", "roctracer", "--gpu-source", source])
             .command(machine.run(script(&line)))
             .start()?;
+        // The queues of the oldest runtimes must not get full, which is known from what is followed.
+        let threads_of_ours = usize::from(stack == Stack::Debian12 && source == "hsa");
         let mut pid = None;
         let is_sampled = wait_until(PATIENCE, || {
             let named = |pid: &u32| {
@@ -225,8 +227,11 @@ fn a_killed_profiler_leaves_gpus_alone() -> TestResult {
                     .is_ok_and(|name| name == "hip_flood\n")
             };
             pid = descendants(run.pid()).into_iter().find(named);
-            // Samples, and events of at least one thread.
-            pid.is_some_and(|pid| kept(pid).shared_mappings > 1)
+            // Samples, and events of at least one thread; queues are followed.
+            pid.is_some_and(|pid| {
+                let now = kept(pid);
+                now.shared_mappings > 1 && now.threads_of_ours >= threads_of_ours
+            })
         });
         assert!(is_sampled, "{stack:?}, {source}");
         let pid = pid.context("no program")?;
@@ -235,9 +240,8 @@ fn a_killed_profiler_leaves_gpus_alone() -> TestResult {
         // Its folder is the program's working folder.
         let outcome = run.wait()?;
         outcome.expect_signal(libc::SIGKILL);
-        // The queues of the oldest runtimes must not get full, which is known from what is followed.
         let left = Kept {
-            threads_of_ours: usize::from(stack == Stack::Debian12 && source == "hsa"),
+            threads_of_ours,
             ..Kept::default()
         };
         let is_free = wait_until(PATIENCE, || kept(pid) == left);

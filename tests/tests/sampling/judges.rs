@@ -202,7 +202,7 @@ fn a_correct_trace_passes() -> TestResult {
 
 #[test]
 fn faults_are_found() -> TestResult {
-    skip_if_missing!(missing_judge());
+    skip_if_missing!(missing_judge().or_else(rsys_tests::missing_schema));
     let scratch = Scratch::new("judge")?;
     let good = made_by_hand();
     let clean = |bytes: &[u8]| -> anyhow::Result<bool> {

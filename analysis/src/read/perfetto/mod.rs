@@ -7,6 +7,7 @@
 mod collective;
 mod lock;
 mod meaning;
+mod mpi;
 mod places;
 mod processes;
 mod proxy;
@@ -22,7 +23,7 @@ use rsys_proto::reader::ReadError;
 use rsys_proto::schema::{ClockSnapshot, event_type};
 
 use super::{BATCH_RECORDS, Input, Reader};
-use crate::model::{Batch, CounterValue, HostKind, Kinds, Mark, Model, Notice};
+use crate::model::{Batch, Completion, CounterValue, HostKind, Kinds, Mark, Model, Notice};
 use crate::perfetto::interned::{EventNames, entries};
 use crate::perfetto::{
     Decoder, EventHead, EventKind, SLICE_END, SequenceIndex, ShortPacket, TrackIndex,
@@ -362,12 +363,23 @@ impl Context<'_> {
                     let place =
                         self.places
                             .host(track, &self.decoder.tracks, self.processes, model);
+                    let name = self.names[sequence].name(head, &mut model.texts);
                     batch.marks.push(Mark {
                         time_ns,
                         process: place.process,
                         thread: place.thread,
-                        name: self.names[sequence].name(head, &mut model.texts),
+                        name,
                     });
+                    let is_mpi = meaning == Meaning::Host(HostKind::Collective);
+                    if is_mpi && model.text(name) == "completed" {
+                        let details = self.details(sequence, track, head, model);
+                        batch.completions.push(Completion {
+                            time_ns,
+                            request: details.link,
+                            process: place.process,
+                            thread: place.thread,
+                        });
+                    }
                 }
             }
             event_type::COUNTER if self.kinds.counters => {
@@ -467,8 +479,12 @@ impl Context<'_> {
                     }
                     _ => None,
                 };
+                let is_mpi = kind == HostKind::Collective && model.text(category) == "mpi";
+                let of_mpi =
+                    is_mpi.then(|| mpi::call(head, &self.names[sequence], &mut model.texts));
+                let calls = (call, of_mpi);
                 self.slices
-                    .begin_host(track, time_ns, name, (kind, does), place, (&details, call));
+                    .begin_host(track, time_ns, name, (kind, does), place, (&details, calls));
                 if kind == HostKind::Wait && self.kinds.locks && !head.details.is_empty() {
                     let names = &self.names[sequence];
                     let wait = lock::seen_wait(time_ns, head, names, place, &mut model.texts);

@@ -4,8 +4,8 @@ use super::collective::Told;
 use super::meaning::Details;
 use super::places::{GpuPlace, HostPlace};
 use crate::model::{
-    Activity, Batch, CollectiveCall, Effect, GpuRecord, HostKind, HostSlice, LockWait, OpKind,
-    ProxyRecord, StreamOrder, TextId,
+    Activity, Batch, CollectiveCall, Effect, GpuRecord, HostKind, HostSlice, LockWait, MpiCall,
+    OpKind, ProxyRecord, StreamOrder, TextId,
 };
 use crate::perfetto::TrackIndex;
 
@@ -37,12 +37,15 @@ struct Open {
     ignored_below: u32,
 }
 
+/// What a call says of data that it moves between ranks, and of other calls that it depends on.
+pub(super) type Calls = (Option<Told>, Option<MpiCall>);
+
 #[derive(Debug)]
 enum Record {
     Gpu(GpuRecord),
     Host(HostSlice),
     /// Boxed, for they are few.
-    Collective(Box<(HostSlice, Told)>),
+    Collective(Box<(HostSlice, Calls)>),
     Lock(LockWait),
     /// Boxed, so that the others stay small.
     Proxy(Box<ProxyRecord>),
@@ -114,7 +117,7 @@ impl Slices {
         name: TextId,
         (kind, (order, effect)): (HostKind, (StreamOrder, Effect)),
         place: HostPlace,
-        (details, call): (&Details, Option<Told>),
+        (details, calls): (&Details, Calls),
     ) {
         let depth = self.nest(track).open.len() as u32;
         let slice = HostSlice {
@@ -137,9 +140,9 @@ impl Slices {
             effect,
             ..HostSlice::default()
         };
-        let record = match call {
-            Some(call) => Record::Collective(Box::new((slice, call))),
-            None => Record::Host(slice),
+        let record = match calls {
+            (None, None) => Record::Host(slice),
+            calls => Record::Collective(Box::new((slice, calls))),
         };
         self.begin(track, record);
     }
@@ -204,11 +207,11 @@ impl Slices {
                 batch.host.push(slice);
             }
             Record::Collective(both) => {
-                let (mut slice, call) = *both;
+                let (mut slice, calls) = *both;
                 self.backward += u64::from(end_ns < slice.start_ns);
                 slice.end_ns = end_ns.max(slice.start_ns);
                 slice.is_open = details.is_cut_off;
-                put_collective(slice, call, batch);
+                put_collective(slice, calls, batch);
             }
             Record::Lock(mut wait) => {
                 self.backward += u64::from(end_ns < wait.start_ns);
@@ -251,10 +254,10 @@ impl Slices {
                     batch.host.push(slice);
                 }
                 Record::Collective(both) => {
-                    let (mut slice, call) = *both;
+                    let (mut slice, calls) = *both;
                     slice.end_ns = last_ns.max(slice.start_ns);
                     slice.is_open = true;
-                    put_collective(slice, call, batch);
+                    put_collective(slice, calls, batch);
                 }
                 Record::Lock(mut wait) => {
                     wait.end_ns = last_ns.max(wait.start_ns);
@@ -291,8 +294,20 @@ fn put_lock_wait(wait: LockWait, batch: &mut Batch) {
 }
 
 /// A call that moves data between ranks is a slice of its thread, and a record of its own.
-fn put_collective(slice: HostSlice, (call, is_message): Told, batch: &mut Batch) {
+fn put_collective(slice: HostSlice, (told, of_mpi): Calls, batch: &mut Batch) {
     batch.host.push(slice);
+    batch.mpi.extend(of_mpi.map(|call| MpiCall {
+        start_ns: slice.start_ns,
+        end_ns: slice.end_ns,
+        request: slice.link,
+        process: slice.process,
+        thread: slice.thread,
+        name: slice.name,
+        ..call
+    }));
+    let Some((call, is_message)) = told else {
+        return;
+    };
     // Calls of MPI cause nothing that could be linked to them: each is told from others by its time.
     let link = match slice.link {
         0 => slice.start_ns | 1 << 63,

@@ -74,6 +74,8 @@ struct OfProcess {
     in_calls: HashMap<ThreadId, IntervalSet>,
     sites: HashMap<(ThreadId, u64), StackId>,
     launches: HashMap<ThreadId, u64>,
+    /// How many calls of RCCL and MPI threads made.
+    of_ranks: HashMap<ThreadId, u64>,
     /// Operators, functions and ranges, and the calls in them: what is known of threads without samples.
     scopes: HashMap<ThreadId, Scopes>,
 }
@@ -361,6 +363,9 @@ impl OfProcess {
                     .insert(slice.link, (slice.thread, slice.start_ns));
             }
         }
+        if slice.kind == HostKind::Collective {
+            *self.of_ranks.entry(slice.thread).or_default() += 1;
+        }
         let is_call = is_call(slice.kind);
         if !is_call && !Scopes::is_one(slice) {
             return;
@@ -485,7 +490,12 @@ impl OfProcess {
         for (name, (count, sum_ns)) in &self.kernels {
             kernels.insert(model.text(*name).to_owned(), (*count, *sum_ns));
         }
-        let busiest = self.launches.iter();
+        // Without a GPU, that which calls.
+        let calling = match self.launches.is_empty() {
+            true => &self.of_ranks,
+            false => &self.launches,
+        };
+        let busiest = calling.iter();
         let busiest = busiest.max_by_key(|(thread, count)| (**count, std::cmp::Reverse(**thread)));
         let thread = busiest.map(|(thread, _)| *thread);
         let place = |stack: StackId| place(stack, model);

@@ -11,6 +11,7 @@ use super::records::Rows;
 use super::study::with_segments;
 use super::{Collectives, Found};
 use crate::containers::packed_rows::RowFile;
+use crate::measure::job::mpi;
 use crate::model::{Model, TextId};
 
 /// What was found of a process.
@@ -20,6 +21,7 @@ pub(super) struct Gathered {
     pub(super) nameless: u64,
     pub(super) strangers: u64,
     pub(super) of_proxies: Vec<OfClass>,
+    pub(super) mpi: mpi::Calls,
 }
 
 /// Operations of all processes, by the ids of a model.
@@ -30,6 +32,8 @@ pub(super) struct Gathering {
     shape_ids: HashMap<Shape, u64>,
     /// The coarsest grain of the times.
     pub(super) tick_ns: u64,
+    /// Calls of MPI that are in no part.
+    pub(super) without_mpi: u64,
     /// Where rows are kept, if not in memory.
     pub(super) file: Option<Arc<RowFile>>,
 }
@@ -47,9 +51,15 @@ impl Gathering {
     }
 
     /// What was joined by the ids of its own model.
-    pub(super) fn of(mut joining: Joining) -> Self {
+    pub(super) fn of(mut joining: Joining, model: &Model) -> Self {
         joining.finish();
-        let processes = joining.processes.into_iter().map(|of_process| {
+        let calls = joining.mpi.finish(model);
+        let count = joining.processes.len().max(calls.len());
+        joining
+            .processes
+            .resize_with(count, OfProcess::default);
+        let calls = calls.into_iter().chain(std::iter::repeat_with(mpi::Calls::default));
+        let processes = joining.processes.into_iter().zip(calls).map(|(of_process, mpi)| {
             let OfProcess {
                 members,
                 nameless,
@@ -62,6 +72,7 @@ impl Gathering {
                 nameless,
                 strangers,
                 of_proxies,
+                mpi,
             }
         });
         Self {
@@ -69,6 +80,7 @@ impl Gathering {
             shapes: joining.shapes,
             shape_ids: HashMap::new(),
             tick_ns: 1,
+            without_mpi: 0,
             file: None,
         }
     }
@@ -147,8 +159,9 @@ impl Job {
             let shape = shapes.get((info >> 2) as usize).copied().unwrap_or(0);
             shape << 2 | info & 3
         };
-        let found = part.of_processes.into_iter().zip(members).zip(proxies);
-        let found = found.map(|((of_process, members), of_proxies)| {
+        let calls = part.mpi.into_iter().chain(std::iter::repeat_with(mpi::Calls::default));
+        let found = part.of_processes.into_iter().zip(members).zip(proxies).zip(calls);
+        let found = found.map(|(((of_process, members), of_proxies), mpi)| {
             let rows = of_process
                 .members
                 .into_iter()
@@ -163,6 +176,7 @@ impl Job {
                 nameless: of_process.nameless,
                 strangers: of_process.strangers,
                 of_proxies,
+                mpi,
             }
         });
         let found: Vec<Gathered> = found.collect();
@@ -172,6 +186,9 @@ impl Job {
         gathering.processes.resize_with(count, Gathered::default);
         gathering.processes.extend(found);
         gathering.tick_ns = gathering.tick_ns.max(part.tick_ns);
+        gathering.without_mpi += part.without_mpi;
+        let calls = gathering.processes.iter_mut().map(|one| &mut one.mpi);
+        mpi::limit(calls.collect());
         model.processes.extend(part.processes);
         model.notices.extend(part.notices);
     }
@@ -191,6 +208,7 @@ impl Part {
     pub(crate) fn of(collectives: &Collectives, model: Model) -> Self {
         let mut joining = collectives.take_joining();
         joining.finish();
+        let mpi = joining.mpi.finish(&model);
         let text = |id: TextId| model.text(id).to_owned();
         let shape = |shape: &Shape| super::part::Shape {
             name: text(shape.name),
@@ -238,6 +256,8 @@ impl Part {
             of_processes,
             shapes,
             tick_ns: 1,
+            mpi,
+            without_mpi: 0,
             processes: model.processes,
             notices: model.notices,
         }

@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::proxies::{OfClass, Proxies};
 use crate::containers::packed_rows::PackedRows;
+use crate::measure::job::mpi;
 use crate::model::entry;
 use crate::model::{Activity, Batch, CollectiveCall, GpuRecord, HostKind, HostSlice, TextId};
 
@@ -143,6 +144,8 @@ fn widen(span: &mut Option<(u64, u64)>, (start_ns, end_ns): (u64, u64)) {
 pub(super) struct Joining {
     pub(super) processes: Vec<OfProcess>,
     pub(super) shapes: Vec<Shape>,
+    /// Calls of MPI.
+    pub(super) mpi: mpi::Recorder,
     shape_ids: HashMap<Shape, u64>,
     /// The launches of each thread since its last call of RCCL.
     launches: Vec<VecDeque<(u64, u64)>>,
@@ -150,6 +153,7 @@ pub(super) struct Joining {
 
 impl Joining {
     pub(super) fn take(&mut self, batch: &Batch) {
+        self.mpi.take(batch);
         // The calls first: whether one is known decides what the end of a group is.
         for call in &batch.collectives {
             self.call(call);

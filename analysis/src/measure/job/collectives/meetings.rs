@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::Found;
 use super::clocks::HostClock;
 use super::joining::{BY_CALL, FUSED, Lane};
-use super::operation::Operation;
+use crate::measure::job::operation::Operation;
 use super::study::host_key;
 use crate::model::{Model, ProcessId};
 

@@ -12,7 +12,6 @@ mod gathering;
 mod joining;
 mod map;
 mod meetings;
-mod operation;
 mod part;
 mod proxies;
 mod readings;
@@ -31,7 +30,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use doings::{Doings, Look};
 pub use gathering::Job;
 pub(crate) use meetings::{Axis, Meetings};
-pub(crate) use operation::Operation;
 pub use part::Part;
 pub(crate) use tables::TOGETHER;
 
@@ -54,6 +52,7 @@ impl Measure for Collectives {
         Kinds {
             gpu: true,
             host: true,
+            marks: true,
             proxies: true,
             ..Kinds::default()
         }
@@ -74,7 +73,7 @@ impl Collectives {
     /// Matches what was read, which is gone afterwards.
     #[must_use]
     pub fn find(&self, model: &Model) -> Found {
-        Found::of(Gathering::of(self.take_joining()), model)
+        Found::of(Gathering::of(self.take_joining(), model), model)
     }
 
     fn take_joining(&self) -> Joining {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::joining::{BY_CALL, FUSED};
 use super::proxies::ProxyTimes;
 use crate::containers::packed_rows::PackedRows;
+use crate::measure::job::mpi;
 use crate::model::{Notice, Process};
 use crate::parquet::{self, Columns, ParquetError, PartError, Values};
 
@@ -32,6 +33,10 @@ pub struct Part {
     pub(super) of_processes: Vec<OfProcess>,
     /// The grain of the times; 1: they are as in the trace.
     pub(super) tick_ns: u64,
+    /// Calls of MPI at the places of the processes: not in a file.
+    pub(super) mpi: Vec<mpi::Calls>,
+    /// How many calls of MPI there were that are not there any more.
+    pub(super) without_mpi: u64,
     /// The processes of the file.
     pub processes: Vec<Process>,
     /// What is wrong with it.
@@ -91,6 +96,8 @@ struct Beside {
     tick_ns: u64,
     processes: Vec<Process>,
     notices: Vec<Notice>,
+    #[serde(default)]
+    without_mpi: u64,
     of_processes: Vec<BesideProcess>,
 }
 
@@ -104,6 +111,22 @@ struct BesideProcess {
 }
 
 impl Part {
+    /// Calls of MPI that wait for others in more ways than in collectives of all ranks alike.
+    fn mpi_calls(&self) -> u64 {
+        let calls = self.mpi.iter().map(mpi::Calls::messages);
+        self.without_mpi + calls.sum::<u64>()
+    }
+
+    /// Leaves out what is in no file, so that parts give the same answer whether they were just made or read.
+    #[must_use]
+    pub fn as_in_file(self) -> Self {
+        Self {
+            without_mpi: self.mpi_calls(),
+            mpi: Vec::new(),
+            ..self
+        }
+    }
+
     /// The file of a part. `source` says what it was made of, and when that changes. Where it would be large, times are rounded to some nanoseconds.
     ///
     /// # Errors
@@ -143,6 +166,7 @@ impl Part {
             tick_ns,
             processes: self.processes.clone(),
             notices: self.notices.clone(),
+            without_mpi: self.mpi_calls(),
             of_processes: of_processes.collect(),
         })?;
         parquet::write(&Columns {
@@ -237,6 +261,8 @@ impl Part {
             shapes: rows.shapes,
             of_processes,
             tick_ns: beside.tick_ns,
+            mpi: Vec::new(),
+            without_mpi: beside.without_mpi,
             processes: beside.processes,
             notices: beside.notices,
         })

@@ -8,6 +8,7 @@ use super::clocks::Clocks;
 use super::joining::{Lane, Shape};
 use super::map::Map;
 use crate::containers::packed_rows::PackedRows;
+use crate::measure::job::mpi;
 use crate::model::ProcessId;
 
 /// Begin, duration, the segment in front of it plus one (0: there is none), shape and flags, behind the number.
@@ -65,6 +66,8 @@ pub(super) struct Conduct {
     /// By how much its segments were longer than the median of the ranks.
     pub(super) late_ns: u64,
     pub(super) late: u64,
+    /// The segments by which that was found, in all.
+    pub(super) compared_ns: u64,
     /// Begin of the first and end of the last operation.
     pub(super) span: Option<(u64, u64)>,
     /// The latest arrivals.
@@ -135,6 +138,10 @@ pub(super) struct Study {
     pub(super) map: Map,
     pub(super) nameless: u64,
     pub(super) strangers: u64,
+    /// Messages and collectives with a root, of MPI.
+    pub(super) mpi: mpi::Job,
+    /// Such calls that are in no part.
+    pub(super) without_mpi: u64,
     /// The clocks of hosts, by boot id or host name.
     pub(super) hosts: HashMap<String, usize>,
     /// How often an operation of a rank was looked at.
@@ -170,6 +177,21 @@ impl Conduct {
     pub(super) fn charge(&mut self, late_ns: u64, blame_ns: u64) {
         self.blame_ns += blame_ns;
         self.inherited_ns += late_ns - blame_ns;
+    }
+
+    /// What it did in messages and collectives with a root.
+    pub(super) fn add_mpi(&mut self, rank: &mpi::OfRank) {
+        self.operations += rank.messages;
+        self.wait_ns += rank.wait_ns;
+        self.message_wait_ns += rank.message_wait_ns;
+        self.blame_ns += rank.blame_ns;
+        let span = self.span.get_or_insert(rank.span);
+        *span = (span.0.min(rank.span.0), span.1.max(rank.span.1));
+        // Where collectives say nothing of most of its time, all of it is compared.
+        if self.compared_ns < self.span_ns() / 2 {
+            self.late_ns = rank.late_ns;
+            self.latest.clear();
+        }
     }
 
     pub(super) fn span_ns(&self) -> u64 {

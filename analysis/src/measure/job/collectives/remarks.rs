@@ -2,6 +2,7 @@
 
 use super::records::{GroupTotals, Study};
 use super::stragglers::{Straggler, all_late};
+use crate::measure::job::mpi;
 use crate::model::Model;
 
 /// Who is left out of the causes, and which operations of the judgement.
@@ -18,7 +19,14 @@ pub(super) fn more_notes(
             "{late} ranks stand out; causes are given for the {named} that are latest"
         ));
     }
-    if study.groups.is_empty() {
+    notes.extend(mpi::notes(&study.mpi));
+    if study.without_mpi > 0 {
+        notes.push(format!(
+            "{} messages and collectives with a root are not judged: parts do not hold them (ask without --parts)",
+            study.without_mpi
+        ));
+    }
+    if study.groups.is_empty() && study.mpi.is_empty() {
         notes.push("no call of RCCL that moves data is in these traces (rsys-sample records them with -I rccl)".to_owned());
     } else if stragglers.is_empty() {
         notes.push("no rank stands out: none was late by itself by 1 % of the time and three times as much as is usual".to_owned());

@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::clocks::Clocks;
 use super::joining::{BY_CALL, FUSED, Lane};
-use super::operation::Operation;
+use crate::measure::job::operation::Operation;
 use super::records::Study;
-use super::study::{Arrival, lower_median};
+use super::study::Arrival;
+use crate::measure::job::ranks::lower_median;
 use crate::model::{Model, ProcessId};
 
 /// So many arrivals are replayed, the first of each communicator: some 250 MB.
@@ -287,7 +288,7 @@ fn usual(steps: &[Step], change: Change<'_>, segments: &mut Vec<u64>) -> Option<
 
 impl Change<'_> {
     /// Whether segments of a rank are changed.
-    fn concerns(self, process: ProcessId) -> bool {
+    pub(super) fn concerns(self, process: ProcessId) -> bool {
         match self {
             Self::None => false,
             Self::LikeOthers(changed) => changed.binary_search(&process).is_ok(),

@@ -141,6 +141,15 @@ impl Straggler {
                     }
                 }
             }
+            let conduct = study.conduct.get(&id);
+            if self.arrivals.is_empty() {
+                windows.extend(conduct.and_then(|conduct| conduct.span));
+            }
+            // What it waited for others in messages is not its own.
+            if let Some(rank) = study.mpi.ranks().get(&id) {
+                let all = windows.into_iter().flat_map(|window| rank.without_waits(window));
+                windows = all.collect();
+            }
             (id, windows)
         })
         .collect()

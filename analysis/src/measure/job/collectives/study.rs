@@ -13,7 +13,9 @@ use super::clocks::{Clocks, HostClock};
 use super::gathering::Gathering;
 use super::joining::{BY_CALL, FUSED, Lane, Member, Operations};
 use super::map::Map;
-use super::operation::Operation;
+use crate::measure::job::mpi;
+use crate::measure::job::operation::Operation;
+use crate::measure::job::ranks::lower_median;
 use super::records::{Conduct, Group, GroupTotals, Instance, Late, Part, Rows, ShapeTotals, Study};
 use crate::model::{Model, ProcessId, TextId};
 use crate::perfetto::host_clocks::Shared;
@@ -59,6 +61,8 @@ impl Study {
             map: Map::default(),
             nameless: 0,
             strangers: 0,
+            mpi: mpi::Job::default(),
+            without_mpi: gathering.without_mpi,
             visited: Cell::new(0),
             hosts: HashMap::new(),
         };
@@ -67,11 +71,12 @@ impl Study {
         order.sort_by_key(|&id| model.process(id).order());
         let mut hosts: HashMap<&str, usize> = HashMap::new();
         let mut places: BTreeMap<(TextId, &str, Option<Pair>), usize> = BTreeMap::new();
+        let (mut of_mpi, mut folders) = (Vec::new(), HashMap::new());
         for id in order {
             let gathered = std::mem::take(&mut gathering.processes[id.index()]);
             study.nameless += gathered.nameless;
             study.strangers += gathered.strangers;
-            if gathered.members.is_empty() {
+            if gathered.members.is_empty() && gathered.mpi.is_empty() {
                 continue;
             }
             let process = model.process(id);
@@ -87,6 +92,19 @@ impl Study {
                 .wall_clock
                 .points
                 .extend(&process.wall_clock);
+            let folder = match copied.is_empty() {
+                true => 0,
+                false => {
+                    let next = folders.len();
+                    *folders.entry(folder_of(&process.file)).or_insert(next)
+                }
+            };
+            of_mpi.push(mpi::OfProcess {
+                process: id,
+                host,
+                folder,
+                calls: gathered.mpi,
+            });
             let mut members = gathered.members;
             members.sort_by_key(|(member, _)| member.order(model));
             for (member, rows) in members {
@@ -128,6 +146,12 @@ impl Study {
         } else {
             study.clocks.refine(Vec::new());
         }
+        let clocks = &study.clocks;
+        study.mpi = mpi::Job::new(
+            of_mpi,
+            |host, time_ns| clocks.hosts[host].common(time_ns),
+            |one, other| clocks.uncertainty_ns(one, other),
+        );
         study.judge(model);
         study
     }
@@ -188,13 +212,18 @@ impl Study {
                 while let Some([_, start_ns, duration_ns, segment, info]) =
                     rows.next_if(|row| row[0] == sequence)
                 {
+                    let segment_ns = segment.checked_sub(1).map(|ns| {
+                        let waits = self.mpi.ranks().get(&group.parts[part].process);
+                        // What it waited for others in messages is not its own.
+                        ns - waits.map_or(0, |rank| rank.waited_ns((start_ns - ns, start_ns)))
+                    });
                     arrivals.push(Arrival {
                         part,
                         start: clock.common(start_ns),
                         end: clock.common(start_ns + duration_ns),
                         start_ns,
                         duration_ns,
-                        segment_ns: segment.checked_sub(1),
+                        segment_ns,
                         info,
                     });
                 }
@@ -285,7 +314,9 @@ impl Study {
                 let last_start = arrivals.iter().map(|one| one.start).max().unwrap_or(0);
                 let host = parts[arrivals[0].part].host;
                 let is_on_one_host = arrivals.iter().all(|one| parts[one.part].host == host);
-                if charges {
+                // Collectives with a root divide the work of ranks as well, though not all wait for all.
+                let is_rooted = operation == Operation::Rooted && !self.mpi.is_empty();
+                if charges || is_rooted && is_whole {
                     // Segments are of use only where all ranks have one.
                     segments.clear();
                     segments.extend(arrivals.iter().map_while(|one| one.segment_ns));
@@ -295,6 +326,7 @@ impl Study {
                         let conduct = &mut conducts[parts[one.part].process.index()];
                         // Durations of several hosts need no clock that those have in common.
                         let wait_ns = match is_on_one_host {
+                            _ if !charges => 0,
                             true => (last_start - one.start).unsigned_abs(),
                             false => one.duration_ns.saturating_sub(instance.latency_min_ns),
                         };
@@ -304,6 +336,7 @@ impl Study {
                         let Some((median, segment)) = known else {
                             continue;
                         };
+                        conduct.compared_ns += segment;
                         let late_ns = segment.saturating_sub(median);
                         if late_ns > 0 {
                             conduct.late(Late {
@@ -316,7 +349,8 @@ impl Study {
                             map.add(one.part, sequence, segment, late_ns);
                         }
                     }
-                    if instance.is_certain() {
+                    if !charges {
+                    } else if instance.is_certain() {
                         let conduct = &mut conducts[instance.last.index()];
                         // Who is not in the traces may have come later.
                         conduct.last += whole;
@@ -351,6 +385,9 @@ impl Study {
                 }
             });
             self.groups[place].totals = of_group;
+        }
+        for (id, rank) in self.mpi.ranks() {
+            conducts[id.index()].add_mpi(rank);
         }
         self.instances = kept.into_values().collect();
         self.instances
@@ -474,12 +511,6 @@ fn last_by_duration(arrivals: &[Arrival]) -> Option<(usize, u64, u64)> {
     let late_ns = next.duration_ns - last.duration_ns;
     let own_ns = last.segment_ns?.saturating_sub(next.segment_ns?);
     Some((last.part, late_ns, own_ns.min(late_ns)))
-}
-
-/// The median, the lower one of two; the numbers are in another order then.
-pub(super) fn lower_median<T: Ord + Copy>(numbers: &mut [T]) -> Option<T> {
-    let middle = numbers.len().checked_sub(1)? / 2;
-    Some(*numbers.select_nth_unstable(middle).1)
 }
 
 /// The folder of a file.

@@ -2,7 +2,9 @@
 
 use super::causes::told;
 use super::joining::Lane;
-use super::operation::Operation;
+use crate::measure::job::mpi;
+use crate::measure::job::operation::Operation;
+use crate::measure::job::ranks::{RANK, rank_cells};
 use super::records::{Conduct, Group, Study};
 use super::remarks::more_notes;
 use super::replay::{Change, Replay};
@@ -12,28 +14,12 @@ use crate::measure::{notes, unseen};
 use crate::model::{Model, ProcessId};
 use crate::table::{Answer, Cell, Column, Table, Unit};
 
-/// By which a rank is named.
-const RANK: [Column; 3] = [
-    Column::plain("rank", "rank"),
-    Column::plain("host", "host"),
-    Column::plain("process", "process"),
-];
-
 const fn bandwidth(key: &'static str, title: &'static str) -> Column {
     Column {
         key,
         title,
         unit: Unit::Bandwidth,
     }
-}
-
-fn rank_cells(model: &Model, id: ProcessId) -> [Cell; 3] {
-    let process = model.process(id);
-    [
-        process.rank.into(),
-        process.host.as_str().into(),
-        process.pid.into(),
-    ]
 }
 
 /// All tables.
@@ -45,11 +31,14 @@ pub(super) fn answer(
 ) -> Answer {
     let mut notes = notes(model);
     more_notes(study, stragglers, model, &mut notes);
-    let is_empty = study.groups.is_empty();
+    let is_empty = study.groups.is_empty() && study.mpi.is_empty();
+    let mut of_mpi = mpi::tables(&study.mpi, model).into_iter();
     let tables = [
         Some(ranks(study, model)),
         Some(stragglers_table(study, stragglers, waited, model)),
         Some(what_if(study, stragglers, model)),
+        of_mpi.next(),
+        of_mpi.next(),
         Some(operations(study, model)),
         waited.table(&study.shapes, model),
         Some(instances(study, model)),
@@ -80,10 +69,21 @@ fn what_if(study: &Study, stragglers: &[Straggler], model: &Model) -> Table {
         Column::share("saved_share", "of it"),
         Column::share("replayed_share", ""),
     ]);
-    let title = "What if: from the first collective to the last";
+    let title = match study.mpi.is_empty() {
+        true => "What if: from the first collective to the last",
+        false => "What if: from the first call of MPI to the last",
+    };
     let mut table = Table::new("what_if", title, &columns);
-    let replay = Replay::new(study, model);
-    let Some(as_it_was_ns) = replay.run(Change::None) else {
+    // Messages and collectives are gone through together.
+    let of_mpi = (!study.mpi.is_empty()).then(|| study.mpi.replay());
+    let of_collectives = of_mpi.is_none().then(|| Replay::new(study, model));
+    let share = of_collectives.as_ref().map(|replay| replay.replayed_share);
+    let share = share.unwrap_or_else(|| study.mpi.share());
+    let run = |change: Change<'_>| match (&of_mpi, &of_collectives) {
+        (Some(replay), _) => replay.run(|id| change.concerns(id)),
+        (_, replay) => replay.as_ref()?.run(change),
+    };
+    let Some(as_it_was_ns) = run(Change::None) else {
         return table;
     };
     let mut late = all_late(study, model);
@@ -97,7 +97,7 @@ fn what_if(study: &Study, stragglers: &[Straggler], model: &Model) -> Table {
     let together = together.into_iter().filter(|_| late.len() > 1);
     let alike = [("all ranks were alike", Change::AllAlike)];
     for (words, change) in of_stragglers.chain(together).chain(alike) {
-        let predicted_ns = replay.run(change).unwrap_or(as_it_was_ns);
+        let predicted_ns = run(change).unwrap_or(as_it_was_ns);
         let mut cells: Vec<Cell> = vec![words.into()];
         match change {
             Change::LikeOthers(&[id]) => cells.extend(rank_cells(model, id)),
@@ -114,7 +114,7 @@ fn what_if(study: &Study, stragglers: &[Straggler], model: &Model) -> Table {
             predicted_ns.into(),
             saved_ns.into(),
             (saved_ns as f64 / as_it_was_ns as f64).into(),
-            replay.replayed_share.into(),
+            share.into(),
         ]);
         table.push(cells);
     }
@@ -223,11 +223,13 @@ fn story(study: &Study, straggler: &Straggler, waited: &Waited, model: &Model) -
         conduct.operations,
     );
     let of_these: u64 = straggler.arrivals.iter().map(|late| late.late_ns).sum();
-    text.push_str(&format!(
-        ". Before its {} latest arrivals ({} in all)",
-        straggler.arrivals.len(),
-        told(of_these as f64)
-    ));
+    match straggler.arrivals.len() {
+        0 => text.push_str(". In all this time"),
+        arrivals => text.push_str(&format!(
+            ". Before its {arrivals} latest arrivals ({} in all)",
+            told(of_these as f64)
+        )),
+    }
     match straggler.why() {
         Some(why) => {
             text.push_str(&format!(" {}", why.words));

@@ -15,7 +15,7 @@ use super::sums::{ALL_REDUCE, COMM, COMPUTE, COPY, Field, REDUCE_SCATTER, Sums, 
 use super::verdicts::{Change, Verdict, changes, verdicts};
 use crate::measure::gpu::gaps::{Idle, PartCause, Stretch};
 use crate::measure::gpu::sensors::{machine, sensor};
-use crate::measure::job::collectives::Operation as Rccl;
+use crate::measure::job::operation::Operation as Rccl;
 use crate::model::{Activity, CounterId, DeviceId, Model, ProcessId, TextId};
 
 /// The lanes of all GPUs, in the order of output.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{LONG_NS, Stuck};
-use crate::measure::job::collectives::Operation;
+use crate::measure::job::operation::Operation;
 use crate::model::{CollectiveCall, Model, ProcessId, TextId};
 use crate::table::{Cell, Column};
 

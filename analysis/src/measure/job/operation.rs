@@ -69,7 +69,7 @@ impl Operation {
     }
 
     /// Bytes of the whole operation, as nccl-tests count them: what the larger side of a rank holds.
-    pub(super) fn whole_bytes(self, bytes: u64, ranks: u64) -> u64 {
+    pub(crate) fn whole_bytes(self, bytes: u64, ranks: u64) -> u64 {
         match self {
             Self::AllGather | Self::ReduceScatter | Self::AllToAll => bytes.saturating_mul(ranks),
             _ => bytes,
@@ -77,7 +77,7 @@ impl Operation {
     }
 
     /// What goes over the busiest link, as a part of the whole.
-    pub(super) fn bus_factor(self, ranks: u64) -> f64 {
+    pub(crate) fn bus_factor(self, ranks: u64) -> f64 {
         let ranks = ranks.max(1) as f64;
         match self {
             Self::AllReduce => 2.0 * (ranks - 1.0) / ranks,

@@ -1,0 +1,185 @@
+//! Calls of MPI over ranks: who waited for whom in messages and collectives, and whose work was behind it.
+//!
+//! A file has the [`calls`] of its processes. Those of all ranks are matched ([`matching`]), each call's wait is found and followed back to what caused it
+//! ([`waits`]), and the job is gone through again with other work between the calls ([`replay`]).
+
+mod calls;
+mod matching;
+mod replay;
+mod tables;
+mod waits;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::containers::sets::IntervalSet;
+use crate::model::ProcessId;
+use matching::Matched;
+use waits::Waits;
+
+pub(crate) use calls::{Calls, Recorder};
+pub(crate) use matching::{OfProcess, limit};
+pub(crate) use replay::Replay;
+pub(crate) use tables::{notes, tables};
+
+/// What a process did in its calls, by its own clock.
+#[derive(Debug, Default)]
+pub(crate) struct OfRank {
+    /// How many messages it sent and received.
+    pub(crate) messages: u64,
+    /// How long it waited in messages and in collectives with a root.
+    pub(crate) wait_ns: u64,
+    /// The part of that in messages.
+    pub(crate) message_wait_ns: u64,
+    /// How long it worked on its own while others waited for that, in messages and in collectives with a root.
+    pub(crate) blame_ns: u64,
+    /// How much longer than the median of the ranks it worked, between the collectives that all have.
+    pub(crate) late_ns: u64,
+    /// From its first call to the end of its last one.
+    pub(crate) span: (u64, u64),
+    /// Its waits in messages, in order.
+    waits: Vec<(u64, u64)>,
+}
+
+/// The calls of a job.
+#[derive(Debug, Default)]
+pub(crate) struct Job {
+    matched: Matched,
+    waits: Waits,
+    ranks: BTreeMap<ProcessId, OfRank>,
+}
+
+impl Job {
+    /// Matches calls. `common` turns a time of a host into one of the axis that all have in common, `uncertainty_ns` says how far two hosts may be apart there.
+    /// Nothing is found where all that ranks wait for are collectives of all alike.
+    pub(crate) fn new(
+        processes: Vec<OfProcess>,
+        common: impl Fn(usize, u64) -> i64,
+        uncertainty_ns: impl Fn(usize, usize) -> Option<u64>,
+    ) -> Self {
+        if !processes.iter().any(|one| one.calls.messages() > 0) {
+            return Self::default();
+        }
+        let matched = Matched::new(processes, common);
+        let waits = Waits::new(&matched, uncertainty_ns);
+        let mut job = Self {
+            matched,
+            waits,
+            ranks: BTreeMap::new(),
+        };
+        job.sum_up();
+        job
+    }
+
+    /// Which part of the calls is compared.
+    pub(crate) fn share(&self) -> f64 {
+        let (all, left_out) = (self.matched.calls.len(), self.matched.left_out);
+        all as f64 / (all as f64 + left_out as f64).max(1.0)
+    }
+
+    /// Whether there is nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ranks.is_empty()
+    }
+
+    /// By process.
+    pub(crate) fn ranks(&self) -> &BTreeMap<ProcessId, OfRank> {
+        &self.ranks
+    }
+
+    /// The job, to be gone through again.
+    pub(crate) fn replay(&self) -> Replay<'_> {
+        Replay::new(&self.matched, &self.waits)
+    }
+
+    fn sum_up(&mut self) {
+        let Self {
+            matched,
+            waits,
+            ranks,
+        } = self;
+        let late_ns = Replay::new(matched, waits).late_ns();
+        for (line, late_ns) in matched.lines.iter().zip(late_ns) {
+            let calls = &matched.calls[line.calls.clone()];
+            let [first, .., last] = calls else {
+                continue;
+            };
+            let rank = ranks.entry(line.process).or_default();
+            let end_ns = last.start_ns + (last.end - last.start).unsigned_abs();
+            rank.span = match rank.span {
+                (0, 0) => (first.start_ns, end_ns),
+                (start, end) => (start.min(first.start_ns), end.max(end_ns)),
+            };
+            rank.messages += calls.iter().map(|call| u64::from(call.messages)).sum::<u64>();
+            // Threads of a rank that all call work at the same time: the latest counts.
+            rank.late_ns = rank.late_ns.max(late_ns);
+        }
+        // While others waited for it, each rank's work counts once.
+        let mut blamed: HashMap<u32, IntervalSet> = HashMap::new();
+        for wait in &waits.list {
+            let call = &matched.calls[wait.call as usize];
+            let Some(rank) = ranks.get_mut(&matched.line(call).process) else {
+                continue;
+            };
+            if wait.kind.is_mutual() {
+                continue;
+            }
+            let duration_ns = wait.duration_ns();
+            rank.wait_ns += duration_ns;
+            if wait.kind.is_of_message() {
+                rank.message_wait_ns += duration_ns;
+                rank.waits.push((call.start_ns, call.start_ns + duration_ns));
+            }
+            for part in waits.parts(wait) {
+                let times = blamed.entry(part.line).or_default();
+                times.add(axis(part.start), axis(part.end));
+            }
+        }
+        for (line, mut times) in blamed {
+            let process = matched.lines[line as usize].process;
+            let sum_ns = times.intervals().map(|(start, end)| end - start).sum();
+            if let Some(rank) = ranks.get_mut(&process) {
+                rank.blame_ns = rank.blame_ns.max(sum_ns);
+            }
+        }
+        for rank in ranks.values_mut() {
+            rank.waits.sort_unstable();
+        }
+    }
+}
+
+/// A time of the common axis as one without a sign, in the same order.
+fn axis(time: i64) -> u64 {
+    time.cast_unsigned() ^ 1 << 63
+}
+
+impl OfRank {
+    /// How long it waited in messages within a stretch of time.
+    pub(crate) fn waited_ns(&self, (start_ns, end_ns): (u64, u64)) -> u64 {
+        self.waits_in((start_ns, end_ns)).map(|(start, end)| end - start).sum()
+    }
+
+    /// Its waits in messages within a stretch of time.
+    fn waits_in(&self, (start_ns, end_ns): (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
+        let first = self.waits.partition_point(|wait| wait.1 <= start_ns);
+        let waits = self.waits[first..].iter().take_while(move |wait| wait.0 < end_ns);
+        waits.map(move |wait| (wait.0.max(start_ns), wait.1.min(end_ns)))
+    }
+
+    /// What is left of a stretch of time without its waits in messages.
+    pub(crate) fn without_waits(&self, (start_ns, end_ns): (u64, u64)) -> Vec<(u64, u64)> {
+        let (mut left, mut at) = (Vec::new(), start_ns);
+        for (start, end) in self.waits_in((start_ns, end_ns)) {
+            if at < start {
+                left.push((at, start));
+            }
+            at = at.max(end);
+        }
+        if at < end_ns {
+            left.push((at, end_ns));
+        }
+        left
+    }
+}

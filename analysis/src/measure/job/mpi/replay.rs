@@ -1,0 +1,264 @@
+//! What if: the calls of all ranks once more, with other work between them.
+//!
+//! A call begins when the one before it on its thread has ended and the work between them is done. It ends when all that it depends on has begun, and the time
+//! has passed that it took after that. So a rank that is faster helps as far as nothing else is waited for then.
+
+use super::matching::{Kind, Matched, On};
+use super::waits::Waits;
+use crate::measure::job::ranks::lower_median;
+use crate::model::ProcessId;
+
+/// The calls of a job, to be gone through.
+#[derive(Debug)]
+pub(crate) struct Replay<'m> {
+    matched: &'m Matched,
+    waits: &'m Waits,
+    /// When the last call of each collective began.
+    last_begins: Vec<i64>,
+    /// The group that each call is of, plus one.
+    groups: Vec<u32>,
+    /// By call, in which stretch of the job the work in front of it is.
+    stretches: Vec<u32>,
+    /// By stretch and line: how long the line worked.
+    work_ns: Vec<Vec<u64>>,
+}
+
+impl<'m> Replay<'m> {
+    pub(super) fn new(matched: &'m Matched, waits: &'m Waits) -> Self {
+        let mut groups = vec![0; matched.calls.len()];
+        for (place, group) in (1..).zip(&matched.groups) {
+            group.calls.iter().for_each(|call| groups[*call as usize] = place);
+        }
+        let last_begins = matched.groups.iter().map(|group| {
+            let calls = group.calls.iter();
+            calls.map(|call| matched.calls[*call as usize].start).max().unwrap_or(0)
+        });
+        let mut replay = Self {
+            matched,
+            waits,
+            last_begins: last_begins.collect(),
+            groups,
+            stretches: Vec::new(),
+            work_ns: Vec::new(),
+        };
+        replay.divide();
+        replay
+    }
+
+    /// Divides the job by collectives that all ranks have: in each stretch, how long ranks worked can be compared.
+    fn divide(&mut self) {
+        let matched = self.matched;
+        let lines = matched.lines.len();
+        let mut counts: Vec<(u32, usize)> = Vec::new();
+        let is_of_all = |group: &super::matching::Group| {
+            let mut lines: Vec<u32> = group.calls.iter().map(|call| matched.calls[*call as usize].line).collect();
+            lines.sort_unstable();
+            lines.dedup();
+            group.is_whole && lines.len() == group.calls.len()
+        };
+        let largest = matched.groups.iter().filter(|group| is_of_all(group));
+        let largest = largest.map(|group| group.calls.len()).max().unwrap_or(0);
+        let is_limit: Vec<bool> = matched
+            .groups
+            .iter()
+            .map(|group| group.calls.len() == largest && is_of_all(group))
+            .collect();
+        for (group, _) in matched.groups.iter().zip(&is_limit).filter(|(_, is)| **is) {
+            match counts.iter_mut().find(|(communicator, _)| *communicator == group.communicator) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((group.communicator, 1)),
+            }
+        }
+        // Of equal ones the first.
+        let most = counts.iter().max_by_key(|(communicator, count)| (*count, std::cmp::Reverse(*communicator)));
+        let most = most.map(|(communicator, _)| *communicator);
+        self.stretches = Vec::with_capacity(matched.calls.len());
+        for (place, line) in matched.lines.iter().enumerate() {
+            let (mut stretch, mut before) = (0, None);
+            for call in line.calls.clone() {
+                let timed = &matched.calls[call];
+                self.stretches.push(stretch);
+                let work_ns = before.map_or(0, |end: i64| (timed.start - end).max(0).unsigned_abs());
+                if self.work_ns.len() <= stretch as usize {
+                    self.work_ns.push(vec![0; lines]);
+                }
+                self.work_ns[stretch as usize][place] += work_ns;
+                before = Some(timed.end);
+                if let Some(group) = self.groups[call].checked_sub(1) {
+                    let is_limit = is_limit[group as usize] && Some(matched.groups[group as usize].communicator) == most;
+                    stretch += u32::from(is_limit);
+                }
+            }
+        }
+    }
+
+    /// The part of its work that each line does in each stretch, where some processes are like the others, or all alike.
+    fn factors(&self, is_changed: &impl Fn(ProcessId) -> bool) -> Vec<Vec<f64>> {
+        let lines = &self.matched.lines;
+        let changed: Vec<bool> = lines.iter().map(|line| is_changed(line.process)).collect();
+        let all = changed.iter().all(|one| *one);
+        let stretches = self.work_ns.iter();
+        let found = stretches.map(|work_ns| {
+            let others = work_ns.iter().zip(&changed).filter(|(_, changed)| all || !**changed);
+            let mut others: Vec<u64> = others.map(|(ns, _)| *ns).collect();
+            let usual_ns = lower_median(&mut others).unwrap_or(0);
+            let factor = |(&own_ns, &changed): (&u64, &bool)| match changed && own_ns > usual_ns {
+                true => usual_ns as f64 / own_ns as f64,
+                false => 1.0,
+            };
+            work_ns.iter().zip(&changed).map(factor).collect()
+        });
+        found.collect()
+    }
+
+    /// By process, how much longer it worked than the median of the ranks, in all stretches together.
+    pub(super) fn late_ns(&self) -> Vec<u64> {
+        let mut late_ns = vec![0; self.matched.lines.len()];
+        for work_ns in &self.work_ns {
+            let usual_ns = lower_median(&mut work_ns.clone()).unwrap_or(0);
+            for (sum_ns, own_ns) in late_ns.iter_mut().zip(work_ns) {
+                *sum_ns += own_ns.saturating_sub(usual_ns);
+            }
+        }
+        late_ns
+    }
+
+    /// How long the job takes from its first call to the end of the last one, where the processes for which `is_changed` holds work no longer than the others;
+    /// where it holds for all, than the median.
+    pub(crate) fn run(&self, is_changed: impl Fn(ProcessId) -> bool) -> Option<u64> {
+        let matched = self.matched;
+        let factors = self.factors(&is_changed);
+        let mut run = Run {
+            replay: self,
+            factors: &factors,
+            starts: vec![None; matched.calls.len()],
+            ends: vec![0; matched.calls.len()],
+            groups: matched.groups.iter().map(|group| (group.calls.len(), i64::MIN)).collect(),
+            next: matched.lines.iter().map(|line| line.calls.start).collect(),
+            waiting: vec![Vec::new(); matched.lines.len()],
+            waiting_for_all: vec![Vec::new(); matched.groups.len()],
+            ready: (0..matched.lines.len()).rev().collect(),
+        };
+        run.all();
+        let first = matched.lines.iter().filter(|line| !line.calls.is_empty());
+        let first = first.filter_map(|line| run.starts[line.calls.start]).min()?;
+        let last = run.ends.iter().copied().max()?;
+        u64::try_from(last - first).ok().filter(|span| *span > 0)
+    }
+}
+
+/// One time through the calls.
+struct Run<'r> {
+    replay: &'r Replay<'r>,
+    factors: &'r [Vec<f64>],
+    starts: Vec<Option<i64>>,
+    ends: Vec<i64>,
+    /// Of each collective: how many of its calls have not begun, and when the last of the others has.
+    groups: Vec<(usize, i64)>,
+    /// By line: the call that is next.
+    next: Vec<usize>,
+    /// By line: the lines that wait for something of it; by collective, those that wait for all of it.
+    waiting: Vec<Vec<usize>>,
+    waiting_for_all: Vec<Vec<usize>>,
+    ready: Vec<usize>,
+}
+
+impl Run<'_> {
+    fn all(&mut self) {
+        loop {
+            while let Some(line) = self.ready.pop() {
+                self.line(line, false);
+            }
+            // Where clocks or records contradict each other, the call that began first does not wait.
+            let matched = self.replay.matched;
+            let lines = matched.lines.iter().enumerate();
+            let stuck = lines.filter(|(place, line)| self.next[*place] < line.calls.end);
+            let stuck = stuck.min_by_key(|(place, _)| (matched.calls[self.next[*place]].start, *place));
+            let Some((line, _)) = stuck else {
+                return;
+            };
+            self.line(line, true);
+        }
+    }
+
+    /// Goes on with a line until it waits for something that has not begun. `is_forced`: its next call does not wait.
+    fn line(&mut self, place: usize, mut is_forced: bool) {
+        let matched = self.replay.matched;
+        let line = &matched.lines[place];
+        while self.next[place] < line.calls.end {
+            let at = self.next[place];
+            let call = &matched.calls[at];
+            let start = match self.starts[at] {
+                Some(start) => start,
+                None => {
+                    let start = self.start(place, at);
+                    self.starts[at] = Some(start);
+                    if let Some(group) = self.replay.groups[at].checked_sub(1) {
+                        let place_of_group = group as usize;
+                        let group = &mut self.groups[place_of_group];
+                        *group = (group.0 - 1, group.1.max(start));
+                        if group.0 == 0 {
+                            self.ready.append(&mut self.waiting_for_all[place_of_group]);
+                        }
+                    }
+                    let waiting = std::mem::take(&mut self.waiting[place]);
+                    self.ready.extend(waiting);
+                    start
+                }
+            };
+            let wait = self.replay.waits.of(at);
+            let mut ready = start;
+            let mut began = call.start;
+            for &(kind, on) in matched.depends(call) {
+                // A sender that has not waited for its receiver needs not.
+                let has_waited = wait.is_some_and(|wait| wait.kind == Kind::LateReceiver);
+                if kind == Kind::LateReceiver && !has_waited {
+                    continue;
+                }
+                let (new, old) = match on {
+                    On::Call(other) => (self.starts[other as usize], matched.calls[other as usize].start),
+                    On::Group(group) => {
+                        let (missing, last) = self.groups[group as usize];
+                        let old = self.replay.last_begins[group as usize];
+                        ((missing == 0).then_some(last), old)
+                    }
+                };
+                began = began.max(old.min(call.end));
+                match new {
+                    Some(new) => ready = ready.max(new),
+                    None if is_forced => {}
+                    None => {
+                        self.wait_for(place, on);
+                        return;
+                    }
+                }
+            }
+            is_forced = false;
+            self.ends[at] = ready + (call.end - began).max(0);
+            self.next[place] += 1;
+        }
+    }
+
+    /// When a call begins.
+    fn start(&self, place: usize, at: usize) -> i64 {
+        let matched = self.replay.matched;
+        let call = &matched.calls[at];
+        if at == matched.lines[place].calls.start {
+            return call.start;
+        }
+        let work_ns = (call.start - matched.calls[at - 1].end).max(0);
+        let factor = self.factors[self.replay.stretches[at] as usize][place];
+        self.ends[at - 1] + (work_ns as f64 * factor).round() as i64
+    }
+
+    /// Has a line go on when that has gone on which it waits for.
+    fn wait_for(&mut self, place: usize, on: On) {
+        match on {
+            On::Call(other) => {
+                let line = self.replay.matched.calls[other as usize].line;
+                self.waiting[line as usize].push(place);
+            }
+            On::Group(group) => self.waiting_for_all[group as usize].push(place),
+        }
+    }
+}

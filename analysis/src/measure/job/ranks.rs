@@ -1,0 +1,27 @@
+//! How answers name a rank, and what is usual among ranks.
+
+use crate::model::{Model, ProcessId};
+use crate::table::{Cell, Column};
+
+/// By which a rank is named.
+pub(super) const RANK: [Column; 3] = [
+    Column::plain("rank", "rank"),
+    Column::plain("host", "host"),
+    Column::plain("process", "process"),
+];
+
+/// The cells of [`RANK`].
+pub(super) fn rank_cells(model: &Model, id: ProcessId) -> [Cell; 3] {
+    let process = model.process(id);
+    [
+        process.rank.into(),
+        process.host.as_str().into(),
+        process.pid.into(),
+    ]
+}
+
+/// The median, the lower one of two; the numbers are in another order then.
+pub(super) fn lower_median<T: Ord + Copy>(numbers: &mut [T]) -> Option<T> {
+    let middle = numbers.len().checked_sub(1)? / 2;
+    Some(*numbers.select_nth_unstable(middle).1)
+}
