@@ -1,6 +1,7 @@
 //! What `rsys-report` says of the collectives of a job of MPI.
 
 use std::fs;
+use std::path::PathBuf;
 
 use rsys_tests::{TestResult, answer, skip_if_missing};
 
@@ -19,18 +20,58 @@ fn the_rank_that_makes_the_others_wait_is_named() -> TestResult {
             &[&program, &STEPS.to_string()],
         )?;
         job.assert_success();
-        let files: Vec<_> = fs::read_dir(job.folder()?)?
-            .flatten()
-            .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|end| end == "proto"))
-            .collect();
-        assert_eq!(files.len(), RANKS);
-        let answer = answer("collectives", &files)?;
+        let answer = answer("collectives", &traces(&job)?)?;
         let world = &answer["communicators"][0];
         // The barrier in front is one more.
         assert_eq!(world["matched"].as_u64(), Some(STEPS + 1), "{answer:#}");
         let late = &answer["stragglers"][0];
-        assert_eq!(late["rank"], 1, "{}: {answer:#}", library.name);
+        let cause = (&late["rank"], &late["cause"]);
+        let true_cause = (&1.into(), &"host_wait".into());
+        assert_eq!(cause, true_cause, "{}: {answer:#}", library.name);
+        let place = late["place"].as_str().unwrap_or_default();
+        assert!(place.starts_with("late_part (mpi_late.c:"), "{answer:#}");
+    }
+    Ok(())
+}
+
+/// The traces of a job.
+fn traces(job: &Job) -> anyhow::Result<Vec<PathBuf>> {
+    let files = fs::read_dir(job.folder()?)?.flatten();
+    let files = files.map(|entry| entry.path());
+    let files: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "proto"))
+        .collect();
+    assert_eq!(files.len(), RANKS);
+    Ok(files)
+}
+
+/// Where ranks wait in messages and for a root, the rank that is behind it is named, also by those that waited for others that waited.
+#[test]
+fn waits_in_messages_lead_to_the_rank_behind_them() -> TestResult {
+    skip_if_missing!(missing());
+    for library in LIBRARIES {
+        for (program, rank, place, waits) in [
+            ("mpi_halo", 2, "relax_slowly (mpi_halo.c:", "MPI_Sendrecv"),
+            ("mpi_rooted", 3, "wait_for_input (mpi_rooted.c:", "MPI_Bcast"),
+        ] {
+            let path = library.build(program)?.display().to_string();
+            let options = ["-I", "mpip", "--realtime"];
+            let job = Job::run(library, &options, &[&path, &(2 * STEPS).to_string()])?;
+            job.assert_success();
+            let answer = answer("collectives", &traces(&job)?)?;
+            let what = format!("{}, {program}: {answer:#}", library.name);
+            let late = &answer["stragglers"][0];
+            assert_eq!((&late["rank"], &late["cause"]), (&rank.into(), &"host_wait".into()), "{what}");
+            let found = late["place"].as_str().unwrap_or_default();
+            assert!(found.starts_with(place), "{what}");
+            let saved = answer["what_if"][0]["saved_share"].as_f64();
+            assert!(saved.is_some_and(|share| share > 0.5), "{what}");
+            let cause = &answer["mpi_causes"][0];
+            assert_eq!(cause["rank"], rank, "{what}");
+            assert!(cause["through_ns"].as_u64() > Some(0), "{what}");
+            let list = answer["mpi_waits"].as_array().cloned().unwrap_or_default();
+            assert!(list.iter().any(|row| row["function"] == waits), "{what}");
+        }
     }
     Ok(())
 }
