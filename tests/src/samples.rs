@@ -18,6 +18,9 @@ pub const THREAD_ROOTS: &[&str] = &[
     "__clone3",
     "clone",
     "__clone",
+    // Stacks of what multiprocessing has made begin there.
+    "BaseProcess._bootstrap (process.py)",
+    "_bootstrap (process.py)",
 ];
 
 /// The outermost frame of waiting threads.

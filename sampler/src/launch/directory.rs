@@ -29,6 +29,41 @@ pub struct OutputDirectory {
 const LATEST: &str = "latest";
 
 impl OutputDirectory {
+    /// Makes a folder that no other run has: where the name is taken, with a number behind it.
+    ///
+    /// # Errors
+    /// When it cannot be made or written to.
+    pub fn create_own(path: &Path) -> Result<Self, DirectoryError> {
+        if os::is_null_device(path) {
+            return Self::create(path);
+        }
+        let above = Self::create(path.parent().unwrap_or(path))?;
+        let mut number = 1_u64;
+        let mut own = path.to_path_buf();
+        loop {
+            match std::fs::create_dir(&own) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    number += 1;
+                    let mut name = path.as_os_str().to_owned();
+                    name.push(format!("-{number}"));
+                    own = PathBuf::from(name);
+                }
+                Err(error) => {
+                    above.remove_if_empty();
+                    let path = own.display().to_string();
+                    return Err(DirectoryError { path, error });
+                }
+                Ok(()) => {
+                    let made = std::iter::once(own.clone()).chain(above.made);
+                    return Ok(Self {
+                        made: made.collect(),
+                        path: own,
+                    });
+                }
+            }
+        }
+    }
+
     /// Makes it: a run whose traces cannot be kept is better refused at once. Where a link leads to a folder that is not there, that is made.
     /// Nothing is made of `/dev/null`.
     ///
@@ -130,6 +165,19 @@ mod tests {
         );
         OutputDirectory::create(Path::new("/dev/null")).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn runs_that_start_at_once_have_folders_of_their_own() {
+        let folder = std::env::temp_dir().join(format!("rsys-own-{}", std::process::id()));
+        let made: Vec<_> = (0..3)
+            .map(|_| OutputDirectory::create_own(&folder.join("run/now")).unwrap())
+            .collect();
+        for (one, name) in made.iter().zip(["now", "now-2", "now-3"]) {
+            assert_eq!(one.path(), folder.join("run").join(name));
+        }
+        made.iter().rev().for_each(OutputDirectory::remove_if_empty);
+        assert!(!folder.exists());
     }
 
     #[test]

@@ -67,7 +67,13 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
     let agent = find_agent(&own_executable(), std::env::var_os(ENV_AGENT).as_deref())
         .map_err(Refusal::new)?;
     let agent = chosen_agent(agent, plan);
-    let directory = OutputDirectory::create(&plan.run.layout.directory).map_err(Refusal::new)?;
+    let directory = match plan.has_own_folder {
+        true => OutputDirectory::create_own(&plan.run.layout.directory),
+        false => OutputDirectory::create(&plan.run.layout.directory),
+    };
+    let directory = directory.map_err(Refusal::new)?;
+    let mut run = plan.run.clone();
+    run.layout.directory = directory.path().to_path_buf();
     let socket = SessionSocket::bind()
         .map_err(|error| Refusal::new(format!("no socket for the agents: {error}")))?;
     let plain_environment = plain_environment(plan);
@@ -79,7 +85,7 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
     let no_thread = |error| Refusal::new(format!("no thread can be made: {error}"));
     presence::begin();
     let receiver = Receiver::start(socket).map_err(no_thread)?;
-    let writer = Writer::start(plan.run.clone(), plan.resolver.clone()).map_err(no_thread)?;
+    let writer = Writer::start(run, plan.resolver.clone()).map_err(no_thread)?;
     if plan.run.verbosity >= 1 {
         say(&format!("traces go to {}", directory.path().display()));
     }

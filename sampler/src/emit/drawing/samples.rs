@@ -145,7 +145,7 @@ fn show(
 ) -> usize {
     let frames = &learned.frames;
     match python_flags {
-        Some(_) if view.only => shown.push(frames, python.frames()),
+        Some(_) if view.only => shown.push_python(frames, python),
         Some(python_flags) => {
             let ends = Ends {
                 native_root: flags & (SAMPLE_TRUNCATED | SAMPLE_BROKEN) == 0,

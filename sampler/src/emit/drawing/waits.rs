@@ -470,7 +470,7 @@ fn stack(wait: &Wait, time_ns: u64, pen: &mut WaitWriter<'_>) -> Vec<FrameId> {
         Completeness::Complete => {}
     }
     match wait.python {
-        Some(_) if pen.python.only => shown.push(pen.frames, python.frames()),
+        Some(_) if pen.python.only => shown.push_python(pen.frames, python),
         Some(_) => {
             let ends = Ends {
                 native_root: wait.completeness == Completeness::Complete,

@@ -318,7 +318,7 @@ impl Merger {
                 shown.push_native(native);
             }
         } else if view.only {
-            shown.push(frames, python.frames());
+            shown.push_python(frames, python);
         } else {
             let ends = Ends {
                 native_root: stack.flags & (SAMPLE_TRUNCATED | SAMPLE_BROKEN) == 0,

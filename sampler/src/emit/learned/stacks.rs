@@ -156,6 +156,28 @@ impl ShownStack {
             .extend(frames.iter().map(|&frame| tables.frame(frame).function));
     }
 
+    /// Adds a Python stack inside.
+    pub fn push_python(&mut self, tables: &Frames, python: &PythonStack) {
+        let first = self.frames.len();
+        self.push_of_program(tables, python.frames());
+        self.begin_at_fork(tables, first);
+    }
+
+    /// Adds Python frames inside, without those that are none of the program.
+    fn push_of_program(&mut self, tables: &Frames, frames: &[FrameId]) {
+        for frame in frames.iter().filter(|frame| !tables.is_shim(**frame)) {
+            self.push(tables, std::slice::from_ref(frame));
+        }
+    }
+
+    /// Takes away what the parent of a worker had called before it made it. The frames from `first` on are the thread's.
+    fn begin_at_fork(&mut self, tables: &Frames, first: usize) {
+        if let Some(root) = tables.process_root(&self.functions[first..]) {
+            self.frames.drain(first..first + root);
+            self.functions.drain(first..first + root);
+        }
+    }
+
     /// Adds a native stack inside.
     pub fn push_native(&mut self, native: &Stack) {
         let (frames, functions) = native.frames();
@@ -179,12 +201,14 @@ impl ShownStack {
         roles.extend(native.by_word().map(|frames| tables.role(frames)));
         let entries = python.entries();
         let unpaired = merge(&roles, entries, ends, show_interpreter, &mut pieces);
+        let first = self.frames.len();
         for piece in &pieces {
             match *piece {
                 Piece::Native(word) => self.push(tables, native.word_frames(word)),
-                Piece::Python(start, end) => self.push(tables, &python.frames()[start..end]),
+                Piece::Python(start, end) => self.push_of_program(tables, &python.frames()[start..end]),
             }
         }
+        self.begin_at_fork(tables, first);
         (self.roles, self.pieces) = (roles, pieces);
         unpaired
     }

@@ -25,6 +25,12 @@ fn children_by_fork_and_spawn_have_their_functions() -> TestResult {
             if share > 0.0 {
                 found += 1;
                 assert!(share > 0.4, "{name}: {share}");
+                // What the parent had called is none of the child's.
+                let of_parent = samples.share_where(|sample| {
+                    let names = sample.names();
+                    names.contains(&name.as_str()) && names.contains(&"main (python_children.py)")
+                });
+                assert!(of_parent == 0.0, "{name}: {of_parent}");
                 assert_whole(&name, &trace, &samples)?;
             }
         }

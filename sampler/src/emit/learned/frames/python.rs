@@ -23,6 +23,8 @@ pub(super) struct PythonFrames {
     interpreters: Vec<u32>,
     /// Frames whose code object was not recorded.
     unknown: u64,
+    /// Whether some function is the first one of a process, or none of the program.
+    has_special: bool,
 }
 
 impl Frames {
@@ -78,6 +80,7 @@ impl Frames {
             Arc::clone(&code.file),
             code.first_line,
         );
+        let part = Part::of_python(&name, &source);
         let file = self.file_id(CodeFile {
             path: source.to_string(),
             build_id: Vec::new(),
@@ -89,19 +92,31 @@ impl Frames {
             .entry((Arc::clone(&name), file, first_line))
             .or_insert_with(|| {
                 let id = FunctionId(functions.len() as u32);
-                functions.push(Function {
-                    name,
-                    file,
-                    part: Part::Plain,
-                });
+                functions.push(Function { name, file, part });
                 id
             });
+        self.python.has_special |= part != Part::Plain;
         // The line stands for the address, which has to differ where the line does.
         let id = self.line_of(function, line, Some(source), u64::from(line));
         if self.python.frames.len() < ADDRESSES_MAX {
             self.python.frames.insert(word, id);
         }
         id
+    }
+
+    /// Whether a Python frame is none of the program: CPython runs `__init__` of a class below one of its own since 3.12.
+    pub fn is_shim(&self, frame: FrameId) -> bool {
+        self.python.has_special && self.function(self.frame(frame).function).part == Part::Shim
+    }
+
+    /// Where the stack of a process of `multiprocessing` begins: frames outside of that are of the process that it was forked from.
+    #[must_use]
+    pub fn process_root(&self, functions: &[FunctionId]) -> Option<usize> {
+        if !self.python.has_special {
+            return None;
+        }
+        let is_root = |function: &FunctionId| self.function(*function).part == Part::ProcessRoot;
+        functions.iter().rposition(is_root)
     }
 
     /// What the frames of one address have to do with Python.
@@ -124,7 +139,7 @@ impl Frames {
                 Role::Evaluates
             }
             Part::Nameless => Role::Nameless,
-            Part::Plain | Part::Evaluates => Role::Interpreter,
+            Part::Plain | Part::Evaluates | Part::ProcessRoot | Part::Shim => Role::Interpreter,
         }
     }
 }
@@ -144,9 +159,28 @@ pub(super) enum Part {
     Switches,
     /// `-X perf` puts it between the calls of the interpreter. The Python frames say the same.
     Trampoline,
+    /// The first Python function of a process that `multiprocessing` has made.
+    ProcessRoot,
+    /// A Python frame of CPython's own.
+    Shim,
 }
 
 impl Part {
+    /// The part of a Python function, by its name as it is shown and its file.
+    pub(super) fn of_python(name: &str, file: &str) -> Self {
+        let is_bootstrap = matches!(
+            name,
+            "BaseProcess._bootstrap (process.py)" | "_bootstrap (process.py)"
+        );
+        if is_bootstrap && file.ends_with("multiprocessing/process.py") {
+            Part::ProcessRoot
+        } else if name == "__init__ (__init__)" {
+            Part::Shim
+        } else {
+            Part::Plain
+        }
+    }
+
     /// The part of a function of the file with this number and path.
     pub(super) fn of(frame: &Symbolized, file: u32, path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path);
