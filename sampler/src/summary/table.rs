@@ -62,7 +62,8 @@ pub fn table(run: &Run<'_>) -> Vec<String> {
         counted(shown.len() as u64, "trace"),
         time(run.wall)
     )];
-    lines.extend(processes(&shown, run.event.is_some()));
+    let rows = rows(&shown, run.processes);
+    lines.extend(processes(rows, run.event.is_some()));
     let digests = || run.processes.iter().map(|process| &process.digest);
     let cpu_ns = digests().map(|digest| digest.cpu_ns).sum();
     let functions = digests().flat_map(|digest| &digest.functions);
@@ -100,8 +101,38 @@ fn time_of(process: &ProcessSummary) -> u64 {
     process.digest.cpu_ns + gpus.map(|gpu| gpu.busy_ns).sum::<u64>()
 }
 
-fn processes(shown: &[&ProcessSummary], counts_events: bool) -> Vec<String> {
-    let has_gpu = shown.iter().any(|one| !one.digest.gpus.is_empty());
+/// What a row is about, and its name.
+type ProcessRow<'a> = (Vec<&'a ProcessSummary>, String);
+
+/// Each process with a trace, and those that were too short for one by the names of their programs; the busiest first.
+fn rows<'a>(shown: &[&'a ProcessSummary], all: &'a [ProcessSummary]) -> Vec<ProcessRow<'a>> {
+    let own = |process: &&'a ProcessSummary| {
+        let rank = process.rank.map(|rank| format!("rank {rank} "));
+        let end = match (process.end, &process.trouble) {
+            (End::StillRunning, _) => ", still running, trace ends here",
+            (_, Some(_)) => ", incomplete",
+            _ => "",
+        };
+        let rank = rank.unwrap_or_default();
+        (vec![*process], format!("{rank}{} {}{end}", process.pid, process.name))
+    };
+    let mut rows: Vec<ProcessRow<'a>> = shown.iter().map(own).collect();
+    let mut short: BTreeMap<&str, Vec<&ProcessSummary>> = BTreeMap::new();
+    for process in all.iter().filter(|process| process.short) {
+        short.entry(&process.name).or_default().push(process);
+    }
+    rows.extend(short.into_iter().map(|(name, of)| {
+        let name = format!("{} x {name} (no trace: too short)", of.len());
+        (of, name)
+    }));
+    let time = |row: &ProcessRow<'_>| row.0.iter().map(|one| time_of(one)).sum::<u64>();
+    rows.sort_by_key(|row| std::cmp::Reverse(time(row)));
+    rows
+}
+
+fn processes(rows: Vec<ProcessRow<'_>>, counts_events: bool) -> Vec<String> {
+    let mut all = rows.iter().flat_map(|(of, _)| of);
+    let has_gpu = all.any(|one| !one.digest.gpus.is_empty());
     let row = |cpu: String, gpu: String, idle: String, samples: String, name: &str| {
         let gpu = if has_gpu {
             format!("{gpu:>9}{idle:>9}")
@@ -142,27 +173,16 @@ fn processes(shown: &[&ProcessSummary], counts_events: bool) -> Vec<String> {
         "process",
     )];
     // One more row is no longer than the line that stands for it.
-    let named = if shown.len() == PROCESSES + 1 {
-        shown.len()
+    let named = if rows.len() == PROCESSES + 1 {
+        rows.len()
     } else {
         PROCESSES
     };
-    let (first, rest) = shown.split_at(shown.len().min(named));
-    for process in first {
-        let rank = process
-            .rank
-            .map(|rank| format!("rank {rank} "))
-            .unwrap_or_default();
-        let end = match (process.end, &process.trouble) {
-            (End::StillRunning, _) => ", still running, trace ends here",
-            (_, Some(_)) => ", incomplete",
-            _ => "",
-        };
-        let name = format!("{rank}{} {}{end}", process.pid, process.name);
-        lines.push(told(&[process], &name));
-    }
+    let (first, rest) = rows.split_at(rows.len().min(named));
+    lines.extend(first.iter().map(|(of, name)| told(of, name)));
+    let rest: Vec<&ProcessSummary> = rest.iter().flat_map(|(of, _)| of.iter().copied()).collect();
     if !rest.is_empty() {
-        lines.push(told(rest, &format!("{} more", rest.len())));
+        lines.push(told(&rest, &format!("{} more", rest.len())));
     }
     lines
 }
@@ -382,6 +402,28 @@ mod tests {
             lines.iter().all(|line| line.chars().count() <= 60),
             "{}",
             lines.join("\n")
+        );
+    }
+
+    #[test]
+    fn short_processes_have_a_row_for_each_program() {
+        let mut processes = vec![process()];
+        processes[0].digest.cpu_ns = 5_000_000;
+        processes.extend((0..60).map(|pid| {
+            let mut one = process();
+            (one.pid, one.path, one.short) = (100 + pid, None, true);
+            one.name = "perl".to_owned();
+            one.digest.cpu_ns = 4_000_000;
+            one
+        }));
+        let lines = lines(&processes, 100);
+        assert_eq!(
+            lines[2..4],
+            [
+                "   240 ms      600  60 x perl (no trace: too short)",
+                "   5.0 ms       10  7 app"
+            ],
+            "{lines:#?}"
         );
     }
 
