@@ -79,6 +79,7 @@ pub fn serve(
             wall,
             directory: directory.path(),
             width: line_width(),
+            realtime: plan.run.realtime_hz.is_some(),
             event: plan.run.overflow.as_ref().map(|by| by.event.as_str()),
         };
         summary::table(&run).iter().for_each(|line| say(line));

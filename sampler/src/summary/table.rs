@@ -35,6 +35,8 @@ pub struct Run<'a> {
     pub width: usize,
     /// The event that samples were taken by, if not by CPU time; their weights count it then.
     pub event: Option<&'a str>,
+    /// Whether waiting threads were looked at.
+    pub realtime: bool,
 }
 
 /// The lines of the table; none if no process has a trace.
@@ -64,6 +66,9 @@ pub fn table(run: &Run<'_>) -> Vec<String> {
     )];
     let rows = rows(&shown, run.processes);
     lines.extend(processes(rows, run.event.is_some()));
+    if run.event.is_none() {
+        lines.extend(shown.first().and_then(|process| wall(process, run.realtime)));
+    }
     let digests = || run.processes.iter().map(|process| &process.digest);
     let cpu_ns = digests().map(|digest| digest.cpu_ns).sum();
     let functions = digests().flat_map(|digest| &digest.functions);
@@ -185,6 +190,34 @@ fn processes(rows: Vec<ProcessRow<'_>>, counts_events: bool) -> Vec<String> {
         lines.push(told(&rest, &format!("{} more", rest.len())));
     }
     lines
+}
+
+/// Of shorter programs nothing is said of their wall time.
+const SHORTEST: Duration = Duration::from_millis(100);
+/// Where less of the wall time was neither used nor seen, the rest is not worth a line.
+const WORTH_PERCENT: f64 = 10.0;
+
+/// What the first thread of the busiest process did with its time.
+fn wall(process: &ProcessSummary, realtime: bool) -> Option<String> {
+    let main = &process.digest.main;
+    let share = |ns: u64| percent(ns.min(main.wall_ns), main.wall_ns);
+    let (used, waited) = (share(main.cpu_ns), share(main.wait_ns));
+    let unseen = (100.0 - used - waited).max(0.0);
+    if Duration::from_nanos(main.wall_ns) < SHORTEST || waited + unseen < WORTH_PERCENT {
+        return None;
+    }
+    let wall = nanoseconds(main.wall_ns);
+    let waits = match (&main.wait_place, realtime) {
+        (Some((place, ns)), _) if share(*ns) >= LEAST_PERCENT => {
+            format!("{waited:.0} % waiting ({:.0} % in {place}), {unseen:.0} % neither", share(*ns))
+        }
+        (_, true) => format!("{waited:.0} % waiting, {unseen:.0} % neither"),
+        (_, false) => format!("{unseen:.0} % not: --realtime shows what it waited for"),
+    };
+    Some(format!(
+        "{} {}: its main thread was {used:.0} % of {wall} on a processor, {waits}",
+        process.pid, process.name
+    ))
 }
 
 /// The names with most time, those of all processes together.
@@ -325,6 +358,7 @@ mod tests {
             directory: Path::new("/out"),
             width,
             event: None,
+            realtime: false,
         }
     }
 
@@ -403,6 +437,26 @@ mod tests {
             "{}",
             lines.join("\n")
         );
+    }
+
+    #[test]
+    fn what_was_not_used_is_said() {
+        let mut one = process();
+        one.digest.cpu_ns = 500_000_000;
+        one.digest.main.wall_ns = 10_000_000_000;
+        one.digest.main.cpu_ns = 500_000_000;
+        let lines = lines(std::slice::from_ref(&one), 100);
+        let expected = "7 app: its main thread was 5 % of 10.0 s on a processor, 95 % not: --realtime shows what it waited for";
+        assert_eq!(lines[3], shorten(expected, 100));
+        one.digest.main.wait_ns = 9_000_000_000;
+        one.digest.main.wait_place = Some(("load (train.py:4)".to_owned(), 8_000_000_000));
+        assert_eq!(
+            wall(&one, true).unwrap(),
+            "7 app: its main thread was 5 % of 10.0 s on a processor, 90 % waiting (80 % in load (train.py:4)), 5 % neither"
+        );
+        one.digest.main.cpu_ns = 9_500_000_000;
+        one.digest.main.wait_ns = 0;
+        assert_eq!(wall(&one, true), None);
     }
 
     #[test]

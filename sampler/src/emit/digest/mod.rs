@@ -4,6 +4,7 @@
 mod busy;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use self::busy::Busy;
 use super::learned::events::EventTables;
@@ -71,6 +72,19 @@ pub struct LockUse {
     pub holder: Option<String>,
 }
 
+/// What the first thread of a process did.
+#[derive(Debug, Clone, Default)]
+pub struct MainThread {
+    /// From the start of the program to its end.
+    pub wall_ns: u64,
+    /// CPU time that its samples stand for.
+    pub cpu_ns: u64,
+    /// How long it was seen waiting.
+    pub wait_ns: u64,
+    /// The place in the program where it waited most, and how long.
+    pub wait_place: Option<(String, u64)>,
+}
+
 /// What is said of a process.
 #[derive(Debug, Clone, Default)]
 pub struct ProcessDigest {
@@ -86,6 +100,8 @@ pub struct ProcessDigest {
     pub gpus: Vec<GpuTime>,
     /// The locks that threads waited for most, most first.
     pub locks: Vec<LockUse>,
+    /// Its first thread.
+    pub main: MainThread,
 }
 
 /// The same while records come.
@@ -98,6 +114,9 @@ pub struct Digest {
     kernel_ns: u64,
     gpus: BTreeMap<u32, (String, Busy)>,
     locks: Vec<LockUse>,
+    main: MainThread,
+    /// How long the first thread waited, by place.
+    main_waits: BTreeMap<Rc<str>, u64>,
 }
 
 /// An operation that keeps a GPU busy.
@@ -124,13 +143,29 @@ impl Digest {
     }
 
     /// Adds a sample of CPU time, by its innermost function.
-    pub fn sample(&mut self, function: Option<FunctionId>, ns: u64) {
+    pub fn sample(&mut self, function: Option<FunctionId>, is_main_thread: bool, ns: u64) {
         if !self.is_wanted {
             return;
         }
         self.cpu_ns = self.cpu_ns.saturating_add(ns);
+        if is_main_thread {
+            self.main.cpu_ns = self.main.cpu_ns.saturating_add(ns);
+        }
         if let Some(function) = function {
             self.functions.add(function.0, ns);
+        }
+    }
+
+    /// Adds a wait of the first thread, by its place in the program.
+    pub fn main_wait(&mut self, place: Option<&Rc<str>>, ns: u64) {
+        if !self.is_wanted {
+            return;
+        }
+        self.main.wait_ns = self.main.wait_ns.saturating_add(ns);
+        if let Some(place) = place
+            && (self.main_waits.len() < NAMES_MAX || self.main_waits.contains_key(place))
+        {
+            *self.main_waits.entry(Rc::clone(place)).or_default() += ns;
         }
     }
 
@@ -164,7 +199,10 @@ impl Digest {
 
     /// What is said, when all was seen.
     #[must_use]
-    pub fn finish(self, frames: &Frames, known: &EventTables) -> ProcessDigest {
+    pub fn finish(self, frames: &Frames, known: &EventTables, wall_ns: u64) -> ProcessDigest {
+        // Of equal ones the first by name.
+        let waits = self.main_waits.into_iter();
+        let most = waits.reduce(|most, one| if one.1 > most.1 { one } else { most });
         let function = |id| frames.function(id).name.to_string();
         let kernel = |id| function(frames.frame(FrameId(id)).function);
         let gpus = self.gpus.into_values();
@@ -177,6 +215,11 @@ impl Digest {
                 .map(|(name, busy)| busy.finish(name, |stack| place(known.stack(stack), frames)))
                 .collect(),
             locks: self.locks,
+            main: MainThread {
+                wall_ns,
+                wait_place: most.map(|(place, ns)| (place.to_string(), ns)),
+                ..self.main
+            },
         }
     }
 }
@@ -296,7 +339,7 @@ mod tests {
     fn what_nobody_asks_for_takes_no_memory() {
         for is_wanted in [true, false] {
             let mut digest = Digest::new(is_wanted);
-            digest.sample(None, 5);
+            digest.sample(None, true, 5);
             let operation = Operation {
                 start_ns: 1,
                 end_ns: 2,

@@ -63,6 +63,8 @@ impl Drawing {
                 numbers: &learned.numbers,
                 python: tools.run.python,
                 marks: learned.marks,
+                digest: &mut self.digest,
+                main_tid: learned.identity.pid,
                 profile: self.profile.as_mut(),
                 overview: self.overview.as_deref_mut(),
             };

@@ -44,10 +44,6 @@ impl Drawing {
         let mark = self.mark(flags, python, &ring.stack, time_ns, learned);
         self.last_time_ns = self.last_time_ns.max(time_ns);
         self.trace.open(&learned.identity, tools);
-        let Some(output) = &mut self.trace.output else {
-            self.tally.unwritten += 1;
-            return;
-        };
         let shown = &mut self.shown;
         shown.start(&learned.frames, mark.as_slice());
         let stacks = (&ring.stack, &ring.python);
@@ -57,15 +53,20 @@ impl Drawing {
             self.tally.python.unpaired_frames += unpaired as u64;
         }
         let frames = &learned.frames;
-        let callstack = output.callstack(frames, &shown.frames);
         let weight_ns = u64::from(weight).saturating_mul(tools.run.weight_unit());
+        let is_main_thread = thread.tid == learned.identity.pid;
+        self.digest
+            .sample(shown.functions.last().copied(), is_main_thread, weight_ns);
+        let Some(output) = &mut self.trace.output else {
+            self.tally.unwritten += 1;
+            return;
+        };
+        let callstack = output.callstack(frames, &shown.frames);
         self.samples
             .push(output.sample(time_ns, thread.tid, callstack, weight_ns));
         if let Some(overview) = &mut self.overview {
             overview.cpu(thread.tid, (time_ns, weight_ns), &shown.frames, frames);
         }
-        self.digest
-            .sample(shown.functions.last().copied(), weight_ns);
         let (tid, name) = (thread.tid, thread.name.shown());
         if let Some(profile) = &mut self.profile {
             let whose = Whose {

@@ -13,7 +13,7 @@ use rsys_wire::record::{FRAME_SCANNED, PYTHON_BROKEN, PYTHON_SUBINTERPRETER, PYT
 use super::slices::DEPTH_MAX;
 use super::threads::SliceNames;
 use crate::emit::account::WaitTally;
-use crate::emit::digest;
+use crate::emit::digest::{self, Digest};
 use crate::emit::learned::events::StackMarks;
 use crate::emit::learned::frames::{FrameId, Frames, FunctionId};
 use crate::emit::learned::stacks::{PythonStack, ShownStack, Stack};
@@ -69,6 +69,9 @@ pub struct WaitWriter<'a> {
     pub python: PythonView,
     /// Frames that say what is wrong with a stack.
     pub marks: StackMarks,
+    /// What the closing table says, and the first thread of the process.
+    pub digest: &'a mut Digest,
+    pub main_tid: u32,
     /// The summary, if one was asked for.
     pub profile: Option<&'a mut Profile>,
     /// The small trace of the whole run, if there is to be one.
@@ -117,6 +120,8 @@ struct Shown {
     functions: Vec<FunctionId>,
     /// What is said of the interpreter's lock, if that is what it waits for.
     lock: Option<Lock>,
+    /// The place in the program.
+    place: Option<Rc<str>>,
 }
 
 /// A wait that goes on.
@@ -332,6 +337,7 @@ impl WaitTracks {
         let functions = functions.map(|&frame| pen.frames.frame(frame).function);
         let shown = Rc::new(Shown {
             functions: functions.collect(),
+            place: digest::place(&frames, pen.frames).map(Rc::from),
             frames,
             lock: wait.lock.as_ref().map(|lock| Lock::of(lock, pen)),
         });
@@ -384,6 +390,9 @@ impl WaitThread {
         if let Some(overview) = &mut pen.overview {
             let from_ns = end_ns.saturating_sub(weight_ns).max(begin_ns);
             overview.wait(tid, (from_ns, end_ns), &shown.frames, pen.frames);
+        }
+        if tid == pen.main_tid {
+            pen.digest.main_wait(shown.place.as_ref(), weight_ns);
         }
         pen.tally.samples += 1;
         pen.tally.wall_ns = pen.tally.wall_ns.saturating_add(weight_ns);

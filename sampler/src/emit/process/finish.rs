@@ -56,11 +56,14 @@ impl ProcessTrace {
             End::StillRunning => drawing.last_time_ns,
             _ => os::boot_time_ns().max(drawing.last_time_ns),
         };
+        let wall_ns = time_ns.saturating_sub(learned.identity.start_time_ns);
         drawing.write_overview(time_ns, learned, tools);
         drawing.end(time_ns, &data);
         let profile = self.write_profile(tools.run);
         let (learned, drawing) = (self.learned, self.drawing);
-        let digest = drawing.digest.finish(&learned.frames, &learned.events);
+        let digest = drawing
+            .digest
+            .finish(&learned.frames, &learned.events, wall_ns);
         ProcessSummary {
             path: drawing.trace.path,
             parts: drawing.trace.parts,
