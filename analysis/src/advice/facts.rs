@@ -227,6 +227,20 @@ pub(super) struct Process {
     /// Where its main thread was most before and after that, and for how long.
     pub(super) before: (String, u64),
     pub(super) after: (String, u64),
+    pub(super) name: String,
+    pub(super) cpu_ns: u64,
+    /// How long its main thread ran and waited, and where and for what it waited most.
+    pub(super) main_cpu_ns: u64,
+    pub(super) main_wait_ns: u64,
+    pub(super) wait: (String, String, u64),
+    /// How many of its threads ran, and how long the busiest.
+    pub(super) threads: u64,
+    pub(super) most_cpu_ns: u64,
+    /// How long it imported modules of Python, and collected its garbage.
+    pub(super) imports_ns: u64,
+    pub(super) collector_ns: u64,
+    /// How long its threads could run and had no processor.
+    pub(super) runnable_ns: u64,
 }
 
 impl Process {
@@ -256,6 +270,8 @@ pub(super) struct Facts<'a> {
     pub(super) copies: Vec<View<'a>>,
     pub(super) calls: Vec<View<'a>>,
     pub(super) waits: Vec<View<'a>>,
+    /// By CPU time in the function itself, the longest first.
+    pub(super) functions: Vec<View<'a>>,
     pub(super) sensors: Vec<View<'a>>,
     pub(super) slow_clocks: Vec<View<'a>>,
     pub(super) interpreter: Vec<View<'a>>,
@@ -295,6 +311,7 @@ impl<'a> Facts<'a> {
             copies: rows(answer("copies"), "copies"),
             calls: rows(answer("calls"), "calls"),
             waits: rows(answer("functions"), "waits"),
+            functions: rows(answer("functions"), "functions"),
             sensors: rows(answer("sensors"), "sensors"),
             slow_clocks: rows(answer("sensors"), "slow_clocks"),
             interpreter: rows(answer("interpreter"), "interpreter_threads"),
@@ -443,6 +460,20 @@ fn process(view: &View<'_>, hosts: &[Host]) -> Process {
         has_waits: view.count("wait_frequency_hz") > 0,
         before: (view.place("before_"), view.count("before_ns")),
         after: (view.place("after_"), view.count("after_ns")),
+        name: view.text("name").to_owned(),
+        cpu_ns: view.count("cpu_ns"),
+        main_cpu_ns: view.count("main_cpu_ns"),
+        main_wait_ns: view.count("main_wait_ns"),
+        wait: (
+            view.place("wait_"),
+            view.text("wait_for").to_owned(),
+            view.count("wait_ns"),
+        ),
+        threads: view.count("threads"),
+        most_cpu_ns: view.count("most_cpu_ns"),
+        imports_ns: view.count("imports_ns"),
+        collector_ns: view.count("collector_ns"),
+        runnable_ns: view.count("runnable_ns"),
     }
 }
 
@@ -458,6 +489,7 @@ fn one_for_each_owner(mut programs: Vec<Process>) -> Vec<Process> {
             let first_ns = one.life.start_ns.min(other.life.start_ns);
             one.life = Span::between(first_ns, last_ns, one.owner.host);
             one.samples += other.samples;
+            one.cpu_ns += other.cpu_ns;
             one.is_sampled |= other.is_sampled;
             one.has_waits |= other.has_waits;
         }

@@ -68,7 +68,10 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
         match rule.verdict(&facts) {
             Verdict::Found(findings) => found.extend(findings.into_iter().map(|one| (rule, one))),
             Verdict::Lacks(what, switch) => {
-                lacking.entry((what, switch)).or_default().push(rule.name);
+                // Who has no GPU cannot record one: that is said once.
+                if !facts.gpus.is_empty() || !rule.is_about_gpus() {
+                    lacking.entry((what, switch)).or_default().push(rule.name);
+                }
                 not_judged.push(vec![
                     rule.name.into(),
                     rule.title.into(),
@@ -114,6 +117,11 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
     if more > 0 {
         notes.push(format!("{more} smaller findings are left out"));
     }
+    if facts.gpus.is_empty() && is_ours {
+        notes.push(
+            "no operation of a GPU is in these traces: of a program with GPUs record them with -I rocm".to_owned(),
+        );
+    }
     if found.is_empty() {
         notes.splice(0..0, nothing_found(&facts));
     }
@@ -132,7 +140,11 @@ fn nothing_found(facts: &Facts<'_>) -> Vec<String> {
     let idlest = facts.gpus.iter().max_by_key(idle_ns);
     let idlest = idlest.filter(|gpu| 2 * idle_ns(gpu) >= gpu.span.duration_ns && idle_ns(gpu) > 0);
     let Some(gpu) = idlest else {
-        return vec!["no rule has found anything".to_owned()];
+        let known = what_took_the_time(facts);
+        return match known.is_empty() {
+            true => vec!["no rule has found anything".to_owned()],
+            false => known,
+        };
     };
     let share = 100.0 * idle_ns(&gpu) as f64 / gpu.span.duration_ns as f64;
     let mut causes: Vec<&Idle> = gpu.causes.iter().collect();
@@ -159,6 +171,45 @@ fn nothing_found(facts: &Facts<'_>) -> Vec<String> {
         gpu.owner.process,
         nanoseconds(gpu.span.duration_ns)
     )]
+}
+
+/// Functions that are named where no rule has found anything.
+const NAMED: usize = 3;
+
+/// What took the time of a program that nothing is wrong with, in three lines at most.
+fn what_took_the_time(facts: &Facts<'_>) -> Vec<String> {
+    let busiest = facts.processes.iter().max_by_key(|one| one.cpu_ns);
+    let Some(process) = busiest.filter(|one| one.cpu_ns > 0) else {
+        return Vec::new();
+    };
+    let of_life = |ns: u64| 100.0 * ns as f64 / process.life.duration_ns.max(1) as f64;
+    let mut lines = vec![format!(
+        "nothing stands out: {} (process {}) ran for {} and used {} of CPU, its main thread {:.0} % of the time",
+        match process.name.as_str() {
+            "" => "the program",
+            name => name,
+        },
+        process.owner.process,
+        nanoseconds(process.life.duration_ns),
+        nanoseconds(process.cpu_ns),
+        of_life(process.main_cpu_ns).min(100.0),
+    )];
+    let functions = facts.functions.iter().take(NAMED).map(|row| {
+        let share = row.number("self_share").unwrap_or(0.0);
+        format!("{} {:.0} %", row.text("function"), 100.0 * share)
+    });
+    let functions: Vec<String> = functions.collect();
+    if !functions.is_empty() {
+        lines.push(format!("most CPU time: {}", functions.join(", ")));
+    }
+    let (place, waited_for, ns) = &process.wait;
+    if *ns > 0 {
+        lines.push(format!(
+            "most waiting of the main thread: {waited_for} in {place}, {:.0} % of the time",
+            of_life(*ns)
+        ));
+    }
+    lines
 }
 
 fn cells(number: u64, rule: &Rule, finding: &Finding, facts: &Facts<'_>) -> Vec<Cell> {

@@ -271,8 +271,12 @@ fn is_input(facts: &Facts<'_>, place: &str) -> bool {
     };
     // Sorted: the first is the longest.
     let what = facts.waits.iter().find(is_there);
-    let what = what.map_or("", |wait| wait.text("waited_for"));
-    let what = what.trim_start_matches("__").trim_start_matches("libc_");
+    is_data(what.map_or("", |wait| wait.text("waited_for")))
+}
+
+/// Whether data comes in by what a thread waits for.
+pub(super) fn is_data(waited_for: &str) -> bool {
+    let what = waited_for.trim_start_matches("__").trim_start_matches("libc_");
     INPUTS.iter().any(|input| what.starts_with(input))
 }
 

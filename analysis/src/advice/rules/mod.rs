@@ -8,6 +8,7 @@ mod host;
 mod interpreter;
 mod lives;
 mod machine;
+mod processors;
 mod records;
 mod several;
 mod stuck;
@@ -19,7 +20,7 @@ use super::rule::Rule;
 
 /// All rules.
 pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
-    let groups: [&'static [Rule]; 9] = [
+    let groups: [&'static [Rule]; 10] = [
         &stuck::RULES,
         &host::RULES,
         &submission::RULES,
@@ -27,6 +28,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         &several::RULES,
         &interpreter::RULES,
         &lives::RULES,
+        &processors::RULES,
         &machine::RULES,
         &records::RULES,
     ];

@@ -1,12 +1,12 @@
-//! From when to when each process lived and used GPUs, and what its main thread did before and after.
+//! From when to when each process lived and used GPUs, what its main thread did before and after, and what its threads did in all.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::measure::{Measure, PROCESS_COLUMNS, process_cells, unseen};
 use crate::model::entry;
-use crate::model::{Activity, Basis, Batch, Kinds, Model, ProcessId, StackId, ThreadId};
-use crate::program::code_place::{cells as place_cells, innermost};
+use crate::model::{Activity, Basis, Batch, Frame, HostKind, Kinds, Model, ProcessId, StackId, ThreadId};
+use crate::program::code_place::{cells as place_cells, innermost, own_place};
 use crate::table::{Answer, Cell, Column, Table};
 
 /// Samples are put together over so much time.
@@ -21,6 +21,8 @@ struct Life {
     used: Option<(u64, u64)>,
     samples: u64,
     cpu_ns: u64,
+    /// How long its threads could run and had no processor.
+    runnable_ns: u64,
 }
 
 /// The question, while records are read.
@@ -28,7 +30,12 @@ struct Life {
 pub struct Lives {
     processes: Vec<Life>,
     samples: HashMap<(ThreadId, u64, StackId), u64>,
+    /// CPU time and waits of each thread, by stack.
+    times: HashMap<(ThreadId, StackId), [u64; 2]>,
 }
+
+const CPU: usize = 0;
+const WAIT: usize = 1;
 
 /// Widens a span by another.
 fn widen(span: &mut Option<(u64, u64)>, start_ns: u64, end_ns: u64) {
@@ -57,18 +64,23 @@ impl Measure for Lives {
         for slice in &batch.host {
             let life = entry(&mut self.processes, slice.process.index());
             widen(&mut life.seen, slice.start_ns, slice.end_ns);
+            if slice.kind == HostKind::Runnable {
+                life.runnable_ns += slice.end_ns - slice.start_ns;
+            }
         }
         for sample in &batch.samples {
             let life = entry(&mut self.processes, sample.process.index());
-            match sample.basis {
+            let kind = match sample.basis {
                 Basis::CpuTime => {
                     life.samples += 1;
                     life.cpu_ns += sample.weight;
+                    CPU
                 }
-                Basis::WaitTime => {}
+                Basis::WaitTime => WAIT,
                 Basis::GpuTime | Basis::CallTime | Basis::Event => continue,
-            }
+            };
             widen(&mut life.seen, sample.time_ns, sample.time_ns);
+            self.times.entry((sample.thread, sample.stack)).or_default()[kind] += sample.weight;
             let key = (sample.thread, sample.time_ns / PART_NS, sample.stack);
             *self.samples.entry(key).or_default() += sample.weight;
         }
@@ -108,6 +120,8 @@ impl Measure for Lives {
             for span in [before, after] {
                 cells.extend(self.main_thread(id, span, model));
             }
+            cells.extend(self.threads(id, model));
+            cells.push(life.runnable_ns.into());
             table.push(cells);
         }
         Answer {
@@ -145,7 +159,73 @@ impl Lives {
     }
 }
 
-const LIFE_COLUMNS: [Column; 16] = [
+impl Lives {
+    /// What the threads of a process did in all, and its main thread.
+    fn threads(&self, id: ProcessId, model: &Model) -> [Cell; 11] {
+        let (mut by_thread, mut main) = (BTreeMap::<ThreadId, u64>::new(), [0; 2]);
+        let (mut imports_ns, mut collector_ns) = (0, 0);
+        let mut waits: BTreeMap<String, ([Cell; 4], u64)> = BTreeMap::new();
+        let of_process = self.times.iter().filter(|((thread, _), _)| {
+            let thread = model.threads.get(thread.index());
+            thread.is_some_and(|thread| thread.process == id)
+        });
+        for (&(thread, stack), times) in of_process {
+            let is_main = model.threads[thread.index()].tid == model.process(id).pid;
+            let cpu_ns = times[CPU];
+            *by_thread.entry(thread).or_default() += cpu_ns;
+            let mut frames = model.stacks.innermost_first(stack);
+            let has = |frames: &mut dyn Iterator<Item = &Frame>, part: &str| {
+                frames.any(|frame| model.text(frame.function).contains(part))
+            };
+            // Waits count: what is imported is read from disks.
+            if is_main && has(&mut frames, IMPORT) {
+                imports_ns += times.iter().sum::<u64>();
+            }
+            if has(&mut model.stacks.innermost_first(stack), COLLECTOR) {
+                collector_ns += cpu_ns;
+            }
+            if !is_main {
+                continue;
+            }
+            main[CPU] += cpu_ns;
+            main[WAIT] += times[WAIT];
+            if times[WAIT] > 0 {
+                let waited_for = model.stacks.innermost_first(stack).next();
+                let waited_for = waited_for.map_or("", |frame| model.text(frame.function));
+                let [function, source, line] = place_cells(own_place(stack, model), model, "");
+                let place = [waited_for.into(), function, source, line];
+                let wait = waits.entry(format!("{place:?}")).or_insert((place, 0));
+                wait.1 += times[WAIT];
+            }
+        }
+        let most = waits.into_values().min_by_key(|(_, ns)| Reverse(*ns));
+        let (place, wait_ns) = most.map_or_else(
+            || ([Cell::Null, Cell::Null, Cell::Null, Cell::Null], Cell::Null),
+            |(place, ns)| (place, ns.into()),
+        );
+        let [waited_for, function, source, line] = place;
+        [
+            main[CPU].into(),
+            main[WAIT].into(),
+            waited_for,
+            function,
+            source,
+            line,
+            wait_ns,
+            (by_thread.len() as u64).into(),
+            by_thread.into_values().max().unwrap_or(0).into(),
+            imports_ns.into(),
+            collector_ns.into(),
+        ]
+    }
+}
+
+/// What each import of a module in Python has on its stack.
+const IMPORT: &str = "_find_and_load (<frozen importlib._bootstrap>)";
+/// A part of the names of CPython's functions that collect garbage: `gc_collect_main`, `gc_collect_young`, `_PyGC_Collect…` calls them.
+const COLLECTOR: &str = "gc_collect_";
+
+const LIFE_COLUMNS: [Column; 28] = [
     Column::ns("start_ns", ""),
     Column::ns("end_ns", ""),
     Column::ns("first_operation_ns", ""),
@@ -162,4 +242,16 @@ const LIFE_COLUMNS: [Column; 16] = [
     Column::plain("after_source", ""),
     Column::plain("after_line", ""),
     Column::ns("after_ns", ""),
+    Column::ns("main_cpu_ns", ""),
+    Column::ns("main_wait_ns", ""),
+    Column::plain("wait_for", ""),
+    Column::plain("wait_function", ""),
+    Column::plain("wait_source", ""),
+    Column::plain("wait_line", ""),
+    Column::ns("wait_ns", ""),
+    Column::plain("threads", ""),
+    Column::ns("most_cpu_ns", ""),
+    Column::ns("imports_ns", ""),
+    Column::ns("collector_ns", ""),
+    Column::ns("runnable_ns", ""),
 ];
