@@ -105,6 +105,8 @@ pub(super) struct Group {
     pub(super) is_whole: bool,
     /// Its communicator.
     pub(super) communicator: u32,
+    /// The call of its root.
+    root: Option<u32>,
 }
 
 /// The calls of all ranks.
@@ -250,6 +252,11 @@ impl Matched {
         for group in &mut matched.groups {
             let ranks = matchable[group.calls[0] as usize].call.ranks;
             group.is_whole = group.calls.len() == ranks as usize;
+            let mut calls = group.calls.iter().copied();
+            group.root = calls.find(|call| {
+                let call = &matchable[*call as usize].call;
+                call.root == call.rank
+            });
         }
         let own = |one: &Matchable| communicators[&one.communicator];
         // What a call or a request of it depends on.
@@ -275,17 +282,14 @@ impl Matched {
             };
             let of_group = &matched.groups[group as usize];
             let is_root = one.call.root == one.call.rank;
-            let root = of_group.calls.iter().copied().find(|other| {
-                matchable[*other as usize].call.rank == one.call.root
-            });
             match one.call.role {
                 Role::All => to.push((Kind::All, On::Group(group))),
                 Role::Barrier => to.push((Kind::Barrier, On::Group(group))),
                 Role::FromRoot if is_root => {}
-                Role::FromRoot => on(Kind::LateRoot, root),
+                Role::FromRoot => on(Kind::LateRoot, of_group.root),
                 Role::ToRoot if is_root => to.push((Kind::AtRoot, On::Group(group))),
                 // Large ones are sent when the root is there.
-                Role::ToRoot => to.extend(root.map(|root| (Kind::LateReceiver, On::Call(root)))),
+                Role::ToRoot => to.extend(of_group.root.map(|root| (Kind::LateReceiver, On::Call(root)))),
                 Role::Scan => {
                     let before = of_group.calls.iter().copied().filter(|other| {
                         matchable[*other as usize].call.rank < one.call.rank
