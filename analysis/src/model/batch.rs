@@ -1,8 +1,8 @@
 //! Records. None holds memory of its own, so a batch is a few vectors that are used again.
 
 use super::{
-    Activity, CollectiveCall, Completion, CounterId, DeviceId, Effect, LockCounts, LockWait, MemoryEvent,
-    MpiCall, ProcessId, ProxyRecord, QueueId, StackId, StreamOrder, TextId, ThreadId,
+    Activity, CollectiveCall, Completion, CounterId, DeviceId, Effect, LockCounts, LockWait,
+    MemoryEvent, MpiCall, ProcessId, ProxyRecord, QueueId, StackId, StreamOrder, TextId, ThreadId,
 };
 
 /// What a GPU operation is.

@@ -67,7 +67,11 @@ pub fn table(run: &Run<'_>) -> Vec<String> {
     let rows = rows(&shown, run.processes);
     lines.extend(processes(rows, run.event.is_some()));
     if run.event.is_none() {
-        lines.extend(shown.first().and_then(|process| wall(process, run.realtime)));
+        lines.extend(
+            shown
+                .first()
+                .and_then(|process| wall(process, run.realtime)),
+        );
     }
     let digests = || run.processes.iter().map(|process| &process.digest);
     let cpu_ns = digests().map(|digest| digest.cpu_ns).sum();
@@ -119,7 +123,10 @@ fn rows<'a>(shown: &[&'a ProcessSummary], all: &'a [ProcessSummary]) -> Vec<Proc
             _ => "",
         };
         let rank = rank.unwrap_or_default();
-        (vec![*process], format!("{rank}{} {}{end}", process.pid, process.name))
+        (
+            vec![*process],
+            format!("{rank}{} {}{end}", process.pid, process.name),
+        )
     };
     let mut rows: Vec<ProcessRow<'a>> = shown.iter().map(own).collect();
     let mut short: BTreeMap<&str, Vec<&ProcessSummary>> = BTreeMap::new();
@@ -209,7 +216,10 @@ fn wall(process: &ProcessSummary, realtime: bool) -> Option<String> {
     let wall = nanoseconds(main.wall_ns);
     let waits = match (&main.wait_place, realtime) {
         (Some((place, ns)), _) if share(*ns) >= LEAST_PERCENT => {
-            format!("{waited:.0} % waiting ({:.0} % in {place}), {unseen:.0} % neither", share(*ns))
+            format!(
+                "{waited:.0} % waiting ({:.0} % in {place}), {unseen:.0} % neither",
+                share(*ns)
+            )
         }
         (_, true) => format!("{waited:.0} % waiting, {unseen:.0} % neither"),
         (_, false) => format!("{unseen:.0} % not: --realtime shows what it waited for"),

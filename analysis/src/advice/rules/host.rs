@@ -276,7 +276,9 @@ fn is_input(facts: &Facts<'_>, place: &str) -> bool {
 
 /// Whether data comes in by what a thread waits for.
 pub(super) fn is_data(waited_for: &str) -> bool {
-    let what = waited_for.trim_start_matches("__").trim_start_matches("libc_");
+    let what = waited_for
+        .trim_start_matches("__")
+        .trim_start_matches("libc_");
     INPUTS.iter().any(|input| what.starts_with(input))
 }
 

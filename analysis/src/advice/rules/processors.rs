@@ -81,16 +81,19 @@ fn of_processes(
         return Verdict::Lacks("samples of threads", "-f 300");
     }
     let all_ns: u64 = facts.processes.iter().map(|one| one.cpu_ns).sum();
-    let of_compared = |one: &&Process| {
-        is_about_waits && one.owner.rank.is_some() && facts.compared.is_some()
-    };
+    let of_compared =
+        |one: &&Process| is_about_waits && one.owner.rank.is_some() && facts.compared.is_some();
     let matter = facts.processes.iter().filter(|one| {
         is_seen(one) && !of_compared(one) && one.cpu_ns as f64 >= HELPER_SHARE * all_ns as f64
     });
     let found = matter.filter_map(|process| {
         let mut finding = find(process)?;
-        finding.evidence.push(("of_process_ns", process.life.duration_ns.into()));
-        finding.evidence.push(("process", process.owner.process.into()));
+        finding
+            .evidence
+            .push(("of_process_ns", process.life.duration_ns.into()));
+        finding
+            .evidence
+            .push(("process", process.owner.process.into()));
         Some(finding)
     });
     // Workers of one kind wait at one place: the longest stands for all.
@@ -109,8 +112,8 @@ fn waits(facts: &Facts<'_>, is_for_data: bool) -> Verdict {
     of_processes(facts, true, |process| {
         let (place, waited_for, ns) = &process.wait;
         let is_data = is_data(waited_for) || is_input(place);
-        let is_other = FOR_CHILDREN.contains(&waited_for.as_str())
-            || waited_for.contains(INTERPRETERS_LOCK);
+        let is_other =
+            FOR_CHILDREN.contains(&waited_for.as_str()) || waited_for.contains(INTERPRETERS_LOCK);
         let is_worth = is_worth(*ns, process) && !is_other;
         (is_worth && is_data == is_for_data).then(|| Finding {
             saves_ns: Some((*ns).min(process.life.duration_ns)),
@@ -153,7 +156,10 @@ fn garbage_collector(facts: &Facts<'_>) -> Verdict {
         let is_worth = ns >= WORTH_NS && ns as f64 >= COLLECTOR_SHARE * process.cpu_ns as f64;
         is_worth.then(|| Finding {
             saves_ns: Some(ns),
-            evidence: vec![("collector_ns", ns.into()), ("cpu_ns", process.cpu_ns.into())],
+            evidence: vec![
+                ("collector_ns", ns.into()),
+                ("cpu_ns", process.cpu_ns.into()),
+            ],
             ..Finding::default()
         })
     })
@@ -189,13 +195,15 @@ fn one_busy_thread(facts: &Facts<'_>) -> Verdict {
             process.life.duration_ns as f64,
         );
         let is_alone = process.threads >= SEVERAL && most >= ALONE_SHARE * all;
-        (is_alone && most >= BUSY_SHARE * life && process.most_cpu_ns >= WORTH_NS).then(|| Finding {
-            evidence: vec![
-                ("most_cpu_ns", process.most_cpu_ns.into()),
-                ("cpu_ns", process.cpu_ns.into()),
-                ("threads", process.threads.into()),
-            ],
-            ..Finding::default()
+        (is_alone && most >= BUSY_SHARE * life && process.most_cpu_ns >= WORTH_NS).then(|| {
+            Finding {
+                evidence: vec![
+                    ("most_cpu_ns", process.most_cpu_ns.into()),
+                    ("cpu_ns", process.cpu_ns.into()),
+                    ("threads", process.threads.into()),
+                ],
+                ..Finding::default()
+            }
         })
     })
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::measure::{Measure, PROCESS_COLUMNS, process_cells, unseen};
 use crate::model::entry;
-use crate::model::{Activity, Basis, Batch, Frame, HostKind, Kinds, Model, ProcessId, StackId, ThreadId};
+use crate::model::{Activity, Basis, Batch, HostKind, Kinds, Model, ProcessId, StackId, ThreadId};
 use crate::program::code_place::{cells as place_cells, innermost, own_place};
 use crate::table::{Answer, Cell, Column, Table};
 
@@ -173,15 +173,15 @@ impl Lives {
             let is_main = model.threads[thread.index()].tid == model.process(id).pid;
             let cpu_ns = times[CPU];
             *by_thread.entry(thread).or_default() += cpu_ns;
-            let mut frames = model.stacks.innermost_first(stack);
-            let has = |frames: &mut dyn Iterator<Item = &Frame>, part: &str| {
+            let has = |part: &str| {
+                let mut frames = model.stacks.innermost_first(stack);
                 frames.any(|frame| model.text(frame.function).contains(part))
             };
             // Waits count: what is imported is read from disks.
-            if is_main && has(&mut frames, IMPORT) {
+            if is_main && has(IMPORT) {
                 imports_ns += times.iter().sum::<u64>();
             }
-            if has(&mut model.stacks.innermost_first(stack), COLLECTOR) {
+            if has(COLLECTOR) {
                 collector_ns += cpu_ns;
             }
             if !is_main {

@@ -483,8 +483,14 @@ impl Context<'_> {
                 let of_mpi =
                     is_mpi.then(|| mpi::call(head, &self.names[sequence], &mut model.texts));
                 let calls = (call, of_mpi);
-                self.slices
-                    .begin_host(track, time_ns, name, (kind, does), place, (&details, calls));
+                self.slices.begin_host(
+                    track,
+                    time_ns,
+                    name,
+                    (kind, does),
+                    place,
+                    (&details, calls),
+                );
                 if kind == HostKind::Wait && self.kinds.locks && !head.details.is_empty() {
                     let names = &self.names[sequence];
                     let wait = lock::seen_wait(time_ns, head, names, place, &mut model.texts);

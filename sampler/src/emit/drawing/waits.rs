@@ -69,8 +69,9 @@ pub struct WaitWriter<'a> {
     pub python: PythonView,
     /// Frames that say what is wrong with a stack.
     pub marks: StackMarks,
-    /// What the closing table says, and the first thread of the process.
+    /// What the closing table says.
     pub digest: &'a mut Digest,
+    /// The first thread of the process.
     pub main_tid: u32,
     /// The summary, if one was asked for.
     pub profile: Option<&'a mut Profile>,

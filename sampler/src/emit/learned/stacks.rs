@@ -205,7 +205,9 @@ impl ShownStack {
         for piece in &pieces {
             match *piece {
                 Piece::Native(word) => self.push(tables, native.word_frames(word)),
-                Piece::Python(start, end) => self.push_of_program(tables, &python.frames()[start..end]),
+                Piece::Python(start, end) => {
+                    self.push_of_program(tables, &python.frames()[start..end])
+                }
             }
         }
         self.begin_at_fork(tables, first);

@@ -52,7 +52,12 @@ fn waits_in_messages_lead_to_the_rank_behind_them() -> TestResult {
     for library in LIBRARIES {
         for (program, rank, place, waits) in [
             ("mpi_halo", 2, "relax_slowly (mpi_halo.c:", "MPI_Sendrecv"),
-            ("mpi_rooted", 3, "wait_for_input (mpi_rooted.c:", "MPI_Bcast"),
+            (
+                "mpi_rooted",
+                3,
+                "wait_for_input (mpi_rooted.c:",
+                "MPI_Bcast",
+            ),
         ] {
             let path = library.build(program)?.display().to_string();
             let options = ["-I", "mpip", "--realtime"];
@@ -61,7 +66,11 @@ fn waits_in_messages_lead_to_the_rank_behind_them() -> TestResult {
             let answer = answer("collectives", &traces(&job)?)?;
             let what = format!("{}, {program}: {answer:#}", library.name);
             let late = &answer["stragglers"][0];
-            assert_eq!((&late["rank"], &late["cause"]), (&rank.into(), &"host_wait".into()), "{what}");
+            assert_eq!(
+                (&late["rank"], &late["cause"]),
+                (&rank.into(), &"host_wait".into()),
+                "{what}"
+            );
             let found = late["place"].as_str().unwrap_or_default();
             assert!(found.starts_with(place), "{what}");
             let saved = answer["what_if"][0]["saved_share"].as_f64();

@@ -55,26 +55,30 @@ impl Gathering {
         joining.finish();
         let calls = joining.mpi.finish(model);
         let count = joining.processes.len().max(calls.len());
-        joining
+        joining.processes.resize_with(count, OfProcess::default);
+        let calls = calls
+            .into_iter()
+            .chain(std::iter::repeat_with(mpi::Calls::default));
+        let processes = joining
             .processes
-            .resize_with(count, OfProcess::default);
-        let calls = calls.into_iter().chain(std::iter::repeat_with(mpi::Calls::default));
-        let processes = joining.processes.into_iter().zip(calls).map(|(of_process, mpi)| {
-            let OfProcess {
-                members,
-                nameless,
-                strangers,
-                of_proxies,
-                ..
-            } = of_process;
-            Gathered {
-                members: with_segments(members.into_iter().collect(), |info| info),
-                nameless,
-                strangers,
-                of_proxies,
-                mpi,
-            }
-        });
+            .into_iter()
+            .zip(calls)
+            .map(|(of_process, mpi)| {
+                let OfProcess {
+                    members,
+                    nameless,
+                    strangers,
+                    of_proxies,
+                    ..
+                } = of_process;
+                Gathered {
+                    members: with_segments(members.into_iter().collect(), |info| info),
+                    nameless,
+                    strangers,
+                    of_proxies,
+                    mpi,
+                }
+            });
         Self {
             processes: processes.collect(),
             shapes: joining.shapes,
@@ -159,8 +163,16 @@ impl Job {
             let shape = shapes.get((info >> 2) as usize).copied().unwrap_or(0);
             shape << 2 | info & 3
         };
-        let calls = part.mpi.into_iter().chain(std::iter::repeat_with(mpi::Calls::default));
-        let found = part.of_processes.into_iter().zip(members).zip(proxies).zip(calls);
+        let calls = part
+            .mpi
+            .into_iter()
+            .chain(std::iter::repeat_with(mpi::Calls::default));
+        let found = part
+            .of_processes
+            .into_iter()
+            .zip(members)
+            .zip(proxies)
+            .zip(calls);
         let found = found.map(|(((of_process, members), of_proxies), mpi)| {
             let rows = of_process
                 .members

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::Found;
 use super::clocks::HostClock;
 use super::joining::{BY_CALL, FUSED, Lane};
-use crate::measure::job::operation::Operation;
 use super::study::host_key;
+use crate::measure::job::operation::Operation;
 use crate::model::{Model, ProcessId};
 
 /// Turns the times of a process into those of the axis that all ranks have in common.

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::clocks::Clocks;
 use super::joining::{BY_CALL, FUSED, Lane};
-use crate::measure::job::operation::Operation;
 use super::records::Study;
 use super::study::Arrival;
+use crate::measure::job::operation::Operation;
 use crate::measure::job::ranks::lower_median;
 use crate::model::{Model, ProcessId};
 

@@ -147,7 +147,9 @@ impl Straggler {
             }
             // What it waited for others in messages is not its own.
             if let Some(rank) = study.mpi.ranks().get(&id) {
-                let all = windows.into_iter().flat_map(|window| rank.without_waits(window));
+                let all = windows
+                    .into_iter()
+                    .flat_map(|window| rank.without_waits(window));
                 windows = all.collect();
             }
             (id, windows)

@@ -13,10 +13,10 @@ use super::clocks::{Clocks, HostClock};
 use super::gathering::Gathering;
 use super::joining::{BY_CALL, FUSED, Lane, Member, Operations};
 use super::map::Map;
+use super::records::{Conduct, Group, GroupTotals, Instance, Late, Part, Rows, ShapeTotals, Study};
 use crate::measure::job::mpi;
 use crate::measure::job::operation::Operation;
 use crate::measure::job::ranks::lower_median;
-use super::records::{Conduct, Group, GroupTotals, Instance, Late, Part, Rows, ShapeTotals, Study};
 use crate::model::{Model, ProcessId, TextId};
 use crate::perfetto::host_clocks::Shared;
 

@@ -2,14 +2,14 @@
 
 use super::causes::told;
 use super::joining::Lane;
-use crate::measure::job::mpi;
-use crate::measure::job::operation::Operation;
-use crate::measure::job::ranks::{RANK, rank_cells};
 use super::records::{Conduct, Group, Study};
 use super::remarks::more_notes;
 use super::replay::{Change, Replay};
 use super::stragglers::{Straggler, all_late};
 use super::waited::{Waited, name};
+use crate::measure::job::mpi;
+use crate::measure::job::operation::Operation;
+use crate::measure::job::ranks::{RANK, rank_cells};
 use crate::measure::{notes, unseen};
 use crate::model::{Model, ProcessId};
 use crate::table::{Answer, Cell, Column, Table, Unit};

@@ -231,7 +231,9 @@ impl OfProcess {
         };
         let mut threads = Vec::new();
         for mut of_thread in self.threads {
-            of_thread.calls.sort_by_key(|call| (call.start_ns, call.end_ns));
+            of_thread
+                .calls
+                .sort_by_key(|call| (call.start_ns, call.end_ns));
             of_thread.completions.sort_by_key(|done| done.time_ns);
             let mut completions = of_thread.completions.iter().peekable();
             let mut thread = Thread::default();
@@ -242,15 +244,22 @@ impl OfProcess {
                     false => *roles.entry(call.name).or_insert_with(|| Role::of(name)),
                 };
                 let first = thread.requests.len();
-                while completions.next_if(|done| done.time_ns < call.start_ns).is_some() {}
+                while completions
+                    .next_if(|done| done.time_ns < call.start_ns)
+                    .is_some()
+                {}
                 if role == Role::Wait {
-                    thread.requests.extend((call.request != 0).then_some(call.request));
+                    thread
+                        .requests
+                        .extend((call.request != 0).then_some(call.request));
                     while let Some(done) = completions.next_if(|done| done.time_ns <= call.end_ns) {
                         thread.requests.push(done.request);
                     }
                 }
                 let number = |value: Option<u64>| {
-                    value.and_then(|value| u32::try_from(value).ok()).unwrap_or(NONE)
+                    value
+                        .and_then(|value| u32::try_from(value).ok())
+                        .unwrap_or(NONE)
                 };
                 thread.calls.push(Call {
                     start_ns: call.start_ns,

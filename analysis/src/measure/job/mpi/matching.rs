@@ -172,10 +172,7 @@ struct Matchable {
 
 impl Matched {
     /// Matches calls. `common` turns a time of a host into one of the common axis.
-    pub(super) fn new(
-        mut processes: Vec<OfProcess>,
-        common: impl Fn(usize, u64) -> i64,
-    ) -> Self {
+    pub(super) fn new(mut processes: Vec<OfProcess>, common: impl Fn(usize, u64) -> i64) -> Self {
         let mut all: Vec<&mut Calls> = processes.iter_mut().map(|one| &mut one.calls).collect();
         let sum: usize = all.iter().map(|calls| calls.len()).sum();
         // Where some were left out before, of each rank as many are taken as if all had been there.
@@ -190,7 +187,12 @@ impl Matched {
         let mut requests: Vec<Vec<u64>> = Vec::new();
         for one in processes {
             matched.left_out += one.calls.left_out;
-            let own: Vec<u32> = one.calls.names.iter().map(|name| names.place(name)).collect();
+            let own: Vec<u32> = one
+                .calls
+                .names
+                .iter()
+                .map(|name| names.place(name))
+                .collect();
             for thread in one.calls.threads {
                 let first = matched.calls.len();
                 for call in &thread.calls {
@@ -201,7 +203,8 @@ impl Matched {
                         start_ns: call.start_ns,
                         line: matched.lines.len() as u32,
                         name: own[call.name as usize],
-                        messages: u8::from(call.sends.is_some()) + u8::from(call.receives.is_some()),
+                        messages: u8::from(call.sends.is_some())
+                            + u8::from(call.receives.is_some()),
                         depends: (0, 0),
                         is_unknown: call.role == Role::Unknown,
                     });
@@ -225,7 +228,10 @@ impl Matched {
             let next = communicators.len() as u32;
             let communicator = *communicators.entry(one.communicator).or_insert(next);
             if let Some(end) = one.call.sends {
-                pairs.entry(sent(communicator, &one.call, end)).or_default().send = Some(place);
+                pairs
+                    .entry(sent(communicator, &one.call, end))
+                    .or_default()
+                    .send = Some(place);
             }
             if let Some(end) = one.call.receives {
                 let pair = pairs.entry(received(communicator, &one.call, end));
@@ -269,10 +275,16 @@ impl Matched {
             };
             let of_pair = |key: Message| pairs.get(&key).copied().unwrap_or_default();
             if let Some(end) = one.call.receives {
-                on(Kind::LateSender, of_pair(received(own(one), &one.call, end)).send);
+                on(
+                    Kind::LateSender,
+                    of_pair(received(own(one), &one.call, end)).send,
+                );
             }
             if let Some(end) = one.call.sends {
-                on(Kind::LateReceiver, of_pair(sent(own(one), &one.call, end)).receive);
+                on(
+                    Kind::LateReceiver,
+                    of_pair(sent(own(one), &one.call, end)).receive,
+                );
             }
             if one.call.sequence == NONE {
                 return is_known;
@@ -289,11 +301,17 @@ impl Matched {
                 Role::FromRoot => on(Kind::LateRoot, of_group.root),
                 Role::ToRoot if is_root => to.push((Kind::AtRoot, On::Group(group))),
                 // Large ones are sent when the root is there.
-                Role::ToRoot => to.extend(of_group.root.map(|root| (Kind::LateReceiver, On::Call(root)))),
+                Role::ToRoot => to.extend(
+                    of_group
+                        .root
+                        .map(|root| (Kind::LateReceiver, On::Call(root))),
+                ),
                 Role::Scan => {
-                    let before = of_group.calls.iter().copied().filter(|other| {
-                        matchable[*other as usize].call.rank < one.call.rank
-                    });
+                    let before = of_group
+                        .calls
+                        .iter()
+                        .copied()
+                        .filter(|other| matchable[*other as usize].call.rank < one.call.rank);
                     let last = before.max_by_key(|other| matched.calls[*other as usize].start);
                     to.extend(last.map(|last| (Kind::Scan, On::Call(last))));
                 }

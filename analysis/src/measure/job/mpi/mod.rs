@@ -112,7 +112,10 @@ impl Job {
                 (0, 0) => (first.start_ns, end_ns),
                 (start, end) => (start.min(first.start_ns), end.max(end_ns)),
             };
-            rank.messages += calls.iter().map(|call| u64::from(call.messages)).sum::<u64>();
+            rank.messages += calls
+                .iter()
+                .map(|call| u64::from(call.messages))
+                .sum::<u64>();
             // Threads of a rank that all call work at the same time: the latest counts.
             rank.late_ns = rank.late_ns.max(late_ns);
         }
@@ -130,7 +133,8 @@ impl Job {
             rank.wait_ns += duration_ns;
             if wait.kind.is_of_message() {
                 rank.message_wait_ns += duration_ns;
-                rank.waits.push((call.start_ns, call.start_ns + duration_ns));
+                rank.waits
+                    .push((call.start_ns, call.start_ns + duration_ns));
             }
             for part in waits.parts(wait) {
                 let times = blamed.entry(part.line).or_default();
@@ -158,13 +162,17 @@ fn axis(time: i64) -> u64 {
 impl OfRank {
     /// How long it waited in messages within a stretch of time.
     pub(crate) fn waited_ns(&self, (start_ns, end_ns): (u64, u64)) -> u64 {
-        self.waits_in((start_ns, end_ns)).map(|(start, end)| end - start).sum()
+        self.waits_in((start_ns, end_ns))
+            .map(|(start, end)| end - start)
+            .sum()
     }
 
     /// Its waits in messages within a stretch of time.
     fn waits_in(&self, (start_ns, end_ns): (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
         let first = self.waits.partition_point(|wait| wait.1 <= start_ns);
-        let waits = self.waits[first..].iter().take_while(move |wait| wait.0 < end_ns);
+        let waits = self.waits[first..]
+            .iter()
+            .take_while(move |wait| wait.0 < end_ns);
         waits.map(move |wait| (wait.0.max(start_ns), wait.1.min(end_ns)))
     }
 

@@ -27,11 +27,17 @@ impl<'m> Replay<'m> {
     pub(super) fn new(matched: &'m Matched, waits: &'m Waits) -> Self {
         let mut groups = vec![0; matched.calls.len()];
         for (place, group) in (1..).zip(&matched.groups) {
-            group.calls.iter().for_each(|call| groups[*call as usize] = place);
+            group
+                .calls
+                .iter()
+                .for_each(|call| groups[*call as usize] = place);
         }
         let last_begins = matched.groups.iter().map(|group| {
             let calls = group.calls.iter();
-            calls.map(|call| matched.calls[*call as usize].start).max().unwrap_or(0)
+            calls
+                .map(|call| matched.calls[*call as usize].start)
+                .max()
+                .unwrap_or(0)
         });
         let mut replay = Self {
             matched,
@@ -51,7 +57,11 @@ impl<'m> Replay<'m> {
         let lines = matched.lines.len();
         let mut counts: Vec<(u32, usize)> = Vec::new();
         let is_of_all = |group: &super::matching::Group| {
-            let mut lines: Vec<u32> = group.calls.iter().map(|call| matched.calls[*call as usize].line).collect();
+            let mut lines: Vec<u32> = group
+                .calls
+                .iter()
+                .map(|call| matched.calls[*call as usize].line)
+                .collect();
             lines.sort_unstable();
             lines.dedup();
             group.is_whole && lines.len() == group.calls.len()
@@ -64,13 +74,18 @@ impl<'m> Replay<'m> {
             .map(|group| group.calls.len() == largest && is_of_all(group))
             .collect();
         for (group, _) in matched.groups.iter().zip(&is_limit).filter(|(_, is)| **is) {
-            match counts.iter_mut().find(|(communicator, _)| *communicator == group.communicator) {
+            match counts
+                .iter_mut()
+                .find(|(communicator, _)| *communicator == group.communicator)
+            {
                 Some((_, count)) => *count += 1,
                 None => counts.push((group.communicator, 1)),
             }
         }
         // Of equal ones the first.
-        let most = counts.iter().max_by_key(|(communicator, count)| (*count, std::cmp::Reverse(*communicator)));
+        let most = counts
+            .iter()
+            .max_by_key(|(communicator, count)| (*count, std::cmp::Reverse(*communicator)));
         let most = most.map(|(communicator, _)| *communicator);
         self.stretches = Vec::with_capacity(matched.calls.len());
         for (place, line) in matched.lines.iter().enumerate() {
@@ -78,14 +93,16 @@ impl<'m> Replay<'m> {
             for call in line.calls.clone() {
                 let timed = &matched.calls[call];
                 self.stretches.push(stretch);
-                let work_ns = before.map_or(0, |end: i64| (timed.start - end).max(0).unsigned_abs());
+                let work_ns =
+                    before.map_or(0, |end: i64| (timed.start - end).max(0).unsigned_abs());
                 if self.work_ns.len() <= stretch as usize {
                     self.work_ns.push(vec![0; lines]);
                 }
                 self.work_ns[stretch as usize][place] += work_ns;
                 before = Some(timed.end);
                 if let Some(group) = self.groups[call].checked_sub(1) {
-                    let is_limit = is_limit[group as usize] && Some(matched.groups[group as usize].communicator) == most;
+                    let is_limit = is_limit[group as usize]
+                        && Some(matched.groups[group as usize].communicator) == most;
                     stretch += u32::from(is_limit);
                 }
             }
@@ -99,7 +116,10 @@ impl<'m> Replay<'m> {
         let all = changed.iter().all(|one| *one);
         let stretches = self.work_ns.iter();
         let found = stretches.map(|work_ns| {
-            let others = work_ns.iter().zip(&changed).filter(|(_, changed)| all || !**changed);
+            let others = work_ns
+                .iter()
+                .zip(&changed)
+                .filter(|(_, changed)| all || !**changed);
             let mut others: Vec<u64> = others.map(|(ns, _)| *ns).collect();
             let usual_ns = lower_median(&mut others).unwrap_or(0);
             let factor = |(&own_ns, &changed): (&u64, &bool)| match changed && own_ns > usual_ns {
@@ -133,7 +153,11 @@ impl<'m> Replay<'m> {
             factors: &factors,
             starts: vec![None; matched.calls.len()],
             ends: vec![0; matched.calls.len()],
-            groups: matched.groups.iter().map(|group| (group.calls.len(), i64::MIN)).collect(),
+            groups: matched
+                .groups
+                .iter()
+                .map(|group| (group.calls.len(), i64::MIN))
+                .collect(),
             next: matched.lines.iter().map(|line| line.calls.start).collect(),
             waiting: vec![Vec::new(); matched.lines.len()],
             waiting_for_all: vec![Vec::new(); matched.groups.len()],
@@ -141,7 +165,9 @@ impl<'m> Replay<'m> {
         };
         run.all();
         let first = matched.lines.iter().filter(|line| !line.calls.is_empty());
-        let first = first.filter_map(|line| run.starts[line.calls.start]).min()?;
+        let first = first
+            .filter_map(|line| run.starts[line.calls.start])
+            .min()?;
         let last = run.ends.iter().copied().max()?;
         u64::try_from(last - first).ok().filter(|span| *span > 0)
     }
@@ -173,7 +199,8 @@ impl Run<'_> {
             let matched = self.replay.matched;
             let lines = matched.lines.iter().enumerate();
             let stuck = lines.filter(|(place, line)| self.next[*place] < line.calls.end);
-            let stuck = stuck.min_by_key(|(place, _)| (matched.calls[self.next[*place]].start, *place));
+            let stuck =
+                stuck.min_by_key(|(place, _)| (matched.calls[self.next[*place]].start, *place));
             let Some((line, _)) = stuck else {
                 return;
             };
@@ -216,7 +243,10 @@ impl Run<'_> {
                     continue;
                 }
                 let (new, old) = match on {
-                    On::Call(other) => (self.starts[other as usize], matched.calls[other as usize].start),
+                    On::Call(other) => (
+                        self.starts[other as usize],
+                        matched.calls[other as usize].start,
+                    ),
                     On::Group(group) => {
                         let (missing, last) = self.groups[group as usize];
                         let old = self.replay.last_begins[group as usize];

@@ -144,9 +144,15 @@ fn causes(job: &Job, model: &Model) -> Table {
         let directly = matched.calls[wait.other as usize].line;
         for part in job.waits.parts(wait) {
             let duration_ns = (part.end - part.start).unsigned_abs();
-            let cause = causes.entry(matched.lines[part.line as usize].process).or_default();
+            let cause = causes
+                .entry(matched.lines[part.line as usize].process)
+                .or_default();
             cause.sum_ns += duration_ns;
-            cause.through_ns += if part.line == directly { 0 } else { duration_ns };
+            cause.through_ns += if part.line == directly {
+                0
+            } else {
+                duration_ns
+            };
             *cause.ranks.entry(waited).or_default() += duration_ns;
         }
     }

@@ -158,10 +158,18 @@ fn a_root_waits_for_the_last_and_the_others_for_the_root() {
         }
     }
     let job = told.job();
-    let waits: Vec<u64> = job.ranks().values().map(|rank| rank.wait_ns / 1_000).collect();
+    let waits: Vec<u64> = job
+        .ranks()
+        .values()
+        .map(|rank| rank.wait_ns / 1_000)
+        .collect();
     assert_eq!(waits, [80, 80, 70]);
     // Rank 1 works from 30 on where it was waited for, rank 0 from 120 on.
-    let blame: Vec<u64> = job.ranks().values().map(|rank| rank.blame_ns / 1_000).collect();
+    let blame: Vec<u64> = job
+        .ranks()
+        .values()
+        .map(|rank| rank.blame_ns / 1_000)
+        .collect();
     assert_eq!(blame, [80, 80, 0]);
 }
 
@@ -174,5 +182,8 @@ fn messages_without_the_other_side_are_not_judged() {
     let job = told.job();
     assert_eq!(self::told(&job), [(0, 0), (0, 0)]);
     let notes = notes(&job);
-    assert!(notes.iter().any(|note| note.contains("MPI_Recv")), "{notes:?}");
+    assert!(
+        notes.iter().any(|note| note.contains("MPI_Recv")),
+        "{notes:?}"
+    );
 }
