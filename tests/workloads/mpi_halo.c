@@ -4,20 +4,16 @@
 #include <stdlib.h>
 #include <time.h>
 
-static void pass(long milliseconds) {
-    struct timespec left = {0, milliseconds * 1000 * 1000};
+__attribute__((noinline)) static void relax(void) {
+    struct timespec left = {0, 5 * 1000 * 1000};
     while (nanosleep(&left, &left) != 0) {
     }
 }
 
-__attribute__((noinline)) static void relax(void) {
-    pass(5);
-    __asm__ volatile("");
-}
-
 __attribute__((noinline)) static void relax_slowly(void) {
-    pass(20);
-    __asm__ volatile("");
+    struct timespec left = {0, 20 * 1000 * 1000};
+    while (nanosleep(&left, &left) != 0) {
+    }
 }
 
 int main(int argc, char **argv) {

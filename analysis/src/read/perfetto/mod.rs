@@ -372,10 +372,11 @@ impl Context<'_> {
                     });
                     let is_mpi = meaning == Meaning::Host(HostKind::Collective);
                     if is_mpi && model.text(name) == "completed" {
-                        let details = self.details(sequence, track, head, model);
+                        let uuid = self.decoder.tracks.get(track).uuid;
+                        let names = &self.names[sequence];
                         batch.completions.push(Completion {
                             time_ns,
-                            request: details.link,
+                            request: mpi::request(head, uuid, names, &mut model.texts),
                             process: place.process,
                             thread: place.thread,
                         });
@@ -480,8 +481,9 @@ impl Context<'_> {
                     _ => None,
                 };
                 let is_mpi = kind == HostKind::Collective && model.text(category) == "mpi";
-                let of_mpi =
-                    is_mpi.then(|| mpi::call(head, &self.names[sequence], &mut model.texts));
+                let uuid = self.decoder.tracks.get(track).uuid;
+                let names = &self.names[sequence];
+                let of_mpi = is_mpi.then(|| mpi::call(head, uuid, names, &mut model.texts));
                 let calls = (call, of_mpi);
                 self.slices.begin_host(
                     track,

@@ -299,7 +299,6 @@ fn put_collective(slice: HostSlice, (told, of_mpi): Calls, batch: &mut Batch) {
     batch.mpi.extend(of_mpi.map(|call| MpiCall {
         start_ns: slice.start_ns,
         end_ns: slice.end_ns,
-        request: slice.link,
         process: slice.process,
         thread: slice.thread,
         name: slice.name,
