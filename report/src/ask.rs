@@ -203,8 +203,17 @@ pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer,
 /// All findings, and those answers that they are made of which no command gives.
 fn advice(answers: Vec<Part>, cost: &Table) -> Answer {
     let mut advice = advise(&answers, cost);
-    let (further, shown): (Vec<Part>, Vec<Part>) =
+    let (mut further, shown): (Vec<Part>, Vec<Part>) =
         answers.into_iter().partition(|(name, _)| is_further(name));
+    for (_, stuck) in further.iter_mut().filter(|(name, _)| *name == "stuck") {
+        let [causes @ .., last_places] = &mut stuck.tables[..] else {
+            continue;
+        };
+        // Where processes were at their end is of interest where they hung.
+        if causes.iter().all(|table| table.rows.is_empty()) {
+            last_places.rows_in_text = 0;
+        }
+    }
     // What is wrong with the files; what each question lacks is in what was not judged.
     let files = shown.iter().find(|(name, _)| *name == "timeline");
     let files = files.map_or(&[][..], |(_, answer)| &answer.notes);

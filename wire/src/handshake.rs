@@ -32,7 +32,8 @@ pub enum HelloKind {
     Failed = 3,
     /// A segment whose rings hold [events](crate::event), of a process that is known.
     Events = 4,
-    /// A process that ended with too little recorded for a segment; [`Hello::segment`] holds the periods of CPU time that it lived for.
+    /// A process that ended with too little recorded for a segment; [`Hello::segment`] holds the periods of CPU time that it lived for, and
+    /// up to [`PATH_BYTES`] of its program's name follow.
     Short = 5,
     /// A program that runs without the agent; [`Hello::segment`] holds the number of the [`Obstacle`](crate::program::Obstacle), and
     /// up to [`PATH_BYTES`] of its path follow.
@@ -98,7 +99,7 @@ impl Hello {
             .ok_or(HelloError::Size)?;
         let hello = Self::from_bytes(hello)?;
         let most = match hello.kind()? {
-            HelloKind::LeftOut => PATH_BYTES,
+            HelloKind::LeftOut | HelloKind::Short => PATH_BYTES,
             _ => 0,
         };
         if path.len() > most {

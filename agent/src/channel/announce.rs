@@ -1,10 +1,10 @@
 //! Datagrams to the sampler: a process, a segment, a failure.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsys_wire::VERSION;
-use rsys_wire::handshake::{Hello, HelloKind, MAGIC};
+use rsys_wire::handshake::{Hello, HelloKind, MAGIC, PATH_BYTES};
 use rsys_wire::layout::Geometry;
 
 use crate::channel::counters;
@@ -65,9 +65,26 @@ pub fn announce_failure(error: i32) {
 
 /// Reports a process that ended before its deferred start, after this many periods of CPU time.
 pub fn announce_short(periods: u64) {
-    let hello = hello(HelloKind::Short, u32::try_from(periods).unwrap_or(u32::MAX));
-    // As above.
-    if sys::send(session_name(), &hello.to_bytes(), None).is_err() {}
+    let path = sys::execution_path().map_or(&[][..], CStr::to_bytes);
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    announce_with(
+        session_name(),
+        &hello(HelloKind::Short, u32::try_from(periods).unwrap_or(u32::MAX)),
+        name,
+    );
+}
+
+/// Sends what is said of a program, with a path or name behind it.
+pub fn announce_with(session: &[u8], hello: &Hello, text: &[u8]) {
+    let mut datagram = [0; Hello::BYTES + PATH_BYTES];
+    let parts = [&hello.to_bytes()[..], text];
+    let mut length = 0;
+    for (to, from) in datagram.iter_mut().zip(parts.into_iter().flatten()) {
+        *to = *from;
+        length += 1;
+    }
+    // A sampler that is gone is no concern of the program.
+    if sys::send(session, datagram.get(..length).unwrap_or(&[]), None).is_err() {}
 }
 
 /// Whether the sampler ended before it took this process in, so that nothing reports its end. Checked once a second.

@@ -68,10 +68,7 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
         match rule.verdict(&facts) {
             Verdict::Found(findings) => found.extend(findings.into_iter().map(|one| (rule, one))),
             Verdict::Lacks(what, switch) => {
-                // Who has no GPU cannot record one: that is said once.
-                if !facts.gpus.is_empty() || !rule.is_about_gpus() {
-                    lacking.entry((what, switch)).or_default().push(rule.name);
-                }
+                lacking.entry((what, switch)).or_default().push(rule.name);
                 not_judged.push(vec![
                     rule.name.into(),
                     rule.title.into(),
@@ -97,14 +94,15 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
     for (number, (rule, finding)) in (1_u64..).zip(&found) {
         findings.push(cells(number, rule, finding, &facts));
     }
-    // Who has a file of another profiler cannot record it again with rsys-sample: what is missing is in the table.
+    // Who has a file of another profiler cannot record it again with rsys-sample, and who has no GPU has nothing to record of one: what is missing
+    // is in the table.
     let is_ours = facts.processes.iter().any(|one| one.is_sampled)
         || facts
             .cost
             .is_some_and(|cost| cost.known("samples").is_some());
     let mut notes: Vec<String> = lacking
         .iter()
-        .filter(|_| is_ours)
+        .filter(|_| is_ours && !facts.gpus.is_empty())
         .map(|((what, switch), names)| {
             let names = names.join(", ");
             let by = match *switch {
@@ -116,11 +114,6 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
         .collect();
     if more > 0 {
         notes.push(format!("{more} smaller findings are left out"));
-    }
-    if facts.gpus.is_empty() && is_ours {
-        notes.push(
-            "no operation of a GPU is in these traces: of a program with GPUs record them with -I rocm".to_owned(),
-        );
     }
     if found.is_empty() {
         notes.splice(0..0, nothing_found(&facts));

@@ -97,12 +97,6 @@ impl Finding {
 }
 
 impl Rule {
-    /// Whether it judges GPUs, or what waits for them.
-    pub(super) fn is_about_gpus(&self) -> bool {
-        let of_gpus = [Need::Gpus, Need::Calls, Need::Sensors];
-        self.needs.iter().any(|need| of_gpus.contains(need))
-    }
-
     /// The verdict, for which the rule is only asked if there is what it needs.
     pub(super) fn verdict(&self, facts: &Facts<'_>) -> Verdict {
         let mut needs = self.needs.iter();

@@ -33,6 +33,9 @@ fn write_tables(text: &mut String, answer: &Answer) {
 
 /// Whether there is more than headings: the name of a run alone is one, too.
 fn says_something(table: &Table) -> bool {
+    if table.rows_in_text == 0 {
+        return false;
+    }
     let is_shown = table.columns.iter().any(|column| !column.title.is_empty());
     table
         .rows

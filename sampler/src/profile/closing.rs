@@ -14,7 +14,7 @@ use crate::jobs::record::TaskRecord;
 use crate::launch::directory::OutputDirectory;
 use crate::launch::ending::Ending;
 use crate::plan::Plan;
-use crate::session::{Failure, LeftOut};
+use crate::session::{Failure, LeftOut, Unstarted};
 use crate::summary::{self, Circumstances, Wanted};
 use crate::terminal::{line_width, say};
 
@@ -26,7 +26,7 @@ struct Missing {
     failures: Vec<Failure>,
     left_out: LeftOut,
     /// Processes that ended before their deferred start.
-    short: u64,
+    short: Unstarted,
 }
 
 /// Follows the target to its end, and says what became of it. Returns how to end.
@@ -66,7 +66,8 @@ pub fn serve(
     let command = watch.target.pid().as_raw().unsigned_abs();
     let outcome = watch.close();
     let processes = &outcome.processes;
-    end_record(record, &circumstances, ending, processes, missing.short);
+    let unstarted = missing.short.count();
+    end_record(record, &circumstances, ending, processes, unstarted);
     if verbosity >= 0 {
         say_outcome(&outcome, &missing, &circumstances, plan);
     }
@@ -76,6 +77,8 @@ pub fn serve(
     if verbosity >= 0 && plan.closing == Closing::Full {
         let run = summary::Run {
             processes,
+            unstarted: &missing.short,
+            period_ns: plan.run.period_ns(),
             wall,
             directory: directory.path(),
             width: line_width(),
@@ -122,11 +125,11 @@ fn say_outcome(outcome: &Outcome, missing: &Missing, circumstances: &Circumstanc
             traces: plan.closing == Closing::Lines || is_verbose,
             details: is_verbose,
         };
-        for line in summary::lines(processes, missing.short, circumstances, wanted) {
+        for line in summary::lines(processes, missing.short.count(), circumstances, wanted) {
             say(&line);
         }
     }
-    let nothing = summary::no_trace(processes, missing.short, circumstances);
+    let nothing = summary::no_trace(processes, missing.short.count(), circumstances);
     if nothing.is_some_and(|nothing| !nothing.expected) {
         say("rsys-sample --doctor PROGRAM says what can be recorded here, and what helps");
     }

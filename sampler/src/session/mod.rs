@@ -17,6 +17,6 @@ pub mod socket;
 
 pub use key::ProcessKey;
 pub use left_out::LeftOut;
-pub use receive::{Arrival, ExitWatch, Failure, Receiver};
+pub use receive::{Arrival, ExitWatch, Failure, Receiver, Unstarted};
 pub use segment::MappedSegment;
 pub use socket::SessionSocket;

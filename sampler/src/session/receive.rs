@@ -1,7 +1,7 @@
 //! The thread that takes datagrams as soon as they come: the kernel queues ten, and agents do not
 //! wait long.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -93,7 +93,8 @@ impl std::fmt::Display for Failure {
 enum News {
     Arrival(Arrival),
     Failure(Failure),
-    Short,
+    /// A name, and periods of CPU time.
+    Short(Vec<u8>, u32),
     LeftOut(Obstacle, Vec<u8>),
     /// See [`Receiver::settle`].
     Mark(u64),
@@ -105,6 +106,37 @@ const FAILURES_MAX: usize = 20;
 /// A patient owner is woken when this many arrivals wait: each holds a descriptor and a mapping, also when its process is gone.
 const ARRIVALS_WAITING_MAX: usize = 32;
 
+/// Names of programs that are kept; further ones have none.
+const NAMES_MAX: usize = 1024;
+
+/// Processes that ended before they began to record, by the names of their programs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unstarted(BTreeMap<String, (u64, u64)>);
+
+impl Unstarted {
+    /// Adds one, with its periods of CPU time.
+    pub fn add(&mut self, name: &[u8], periods: u32) {
+        let mut name = String::from_utf8_lossy(name).into_owned();
+        if self.0.len() >= NAMES_MAX && !self.0.contains_key(&name) {
+            name.clear();
+        }
+        let of_name = self.0.entry(name).or_default();
+        *of_name = (of_name.0 + 1, of_name.1 + u64::from(periods));
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.values().map(|(count, _)| count).sum()
+    }
+
+    /// Names, how many processes each had, and their periods of CPU time.
+    pub fn programs(&self) -> impl Iterator<Item = (&str, u64, u64)> {
+        let programs = self.0.iter();
+        programs.map(|(name, (count, periods))| (name.as_str(), *count, *periods))
+    }
+}
+
 /// What the thread and its owner share.
 #[derive(Debug)]
 struct Shared {
@@ -115,7 +147,7 @@ struct Shared {
     refused: AtomicU64,
     first_refusal: Mutex<Option<String>>,
     failures: Mutex<Vec<Failure>>,
-    short: AtomicU64,
+    short: Mutex<Unstarted>,
     left_out: Mutex<LeftOut>,
     stop: AtomicBool,
     /// The last mark that came; see [`Receiver::settle`].
@@ -151,7 +183,7 @@ impl Receiver {
             refused: AtomicU64::new(0),
             first_refusal: Mutex::default(),
             failures: Mutex::default(),
-            short: AtomicU64::new(0),
+            short: Mutex::default(),
             left_out: Mutex::default(),
             stop: AtomicBool::new(false),
             mark: Mutex::new(0),
@@ -223,10 +255,10 @@ impl Receiver {
         lock(&self.shared.left_out).clone()
     }
 
-    /// How many processes ended before they began to record, with something to record.
+    /// The processes that ended before they began to record, with something to record.
     #[must_use]
-    pub fn short(&self) -> u64 {
-        self.shared.short.load(Ordering::Relaxed)
+    pub fn short(&self) -> Unstarted {
+        lock(&self.shared.short).clone()
     }
 
     /// How many datagrams were refused.
@@ -282,9 +314,7 @@ fn receive_all(socket: &SessionSocket, shared: &Shared) {
                     failures.push(failure);
                 }
             }
-            Ok(News::Short) => {
-                shared.short.fetch_add(1, Ordering::Relaxed);
-            }
+            Ok(News::Short(name, periods)) => lock(&shared.short).add(&name, periods),
             Ok(News::LeftOut(obstacle, path)) => lock(&shared.left_out).add(obstacle, &path),
             Ok(News::Arrival(arrival)) => {
                 let mut arrivals = lock(&shared.arrivals);
@@ -336,7 +366,7 @@ fn news(datagram: Datagram) -> Result<News, String> {
         }));
     }
     if kind == HelloKind::Short {
-        return Ok(News::Short);
+        return Ok(News::Short(path.to_vec(), hello.segment));
     }
     if kind == HelloKind::LeftOut {
         let obstacle = Obstacle::from_number(hello.segment).ok_or("an unknown obstacle")?;

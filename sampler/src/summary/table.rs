@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::emit::account::End;
 use crate::emit::digest::{Entry, GpuTime, LockUse};
 use crate::emit::outcome::ProcessSummary;
+use crate::session::Unstarted;
 use crate::words::{counted, time};
 
 /// Processes with a line of their own.
@@ -27,6 +28,10 @@ const NARROWEST: usize = 54;
 pub struct Run<'a> {
     /// What became of each process.
     pub processes: &'a [ProcessSummary],
+    /// Processes that ended before they began to record.
+    pub unstarted: &'a Unstarted,
+    /// CPU time between two samples.
+    pub period_ns: u64,
     /// How long the command ran.
     pub wall: Duration,
     /// The folder of the traces.
@@ -64,14 +69,10 @@ pub fn table(run: &Run<'_>) -> Vec<String> {
         counted(shown.len() as u64, "trace"),
         time(run.wall)
     )];
-    let rows = rows(&shown, run.processes);
+    let rows = rows(&shown, run);
     lines.extend(processes(rows, run.event.is_some()));
     if run.event.is_none() {
-        lines.extend(
-            shown
-                .first()
-                .and_then(|process| wall(process, run.realtime)),
-        );
+        lines.extend(shown.first().and_then(|process| wall(process, run)));
     }
     let digests = || run.processes.iter().map(|process| &process.digest);
     let cpu_ns = digests().map(|digest| digest.cpu_ns).sum();
@@ -110,11 +111,29 @@ fn time_of(process: &ProcessSummary) -> u64 {
     process.digest.cpu_ns + gpus.map(|gpu| gpu.busy_ns).sum::<u64>()
 }
 
-/// What a row is about, and its name.
-type ProcessRow<'a> = (Vec<&'a ProcessSummary>, String);
+/// A row of processes.
+#[derive(Debug, Default)]
+struct ProcessRow<'a> {
+    of: Vec<&'a ProcessSummary>,
+    /// Those that ended before they began to record, and their CPU time.
+    unstarted: u64,
+    unstarted_ns: u64,
+    name: String,
+}
+
+impl ProcessRow<'_> {
+    fn count(&self) -> u64 {
+        self.of.len() as u64 + self.unstarted
+    }
+
+    fn time_ns(&self) -> u64 {
+        let of = self.of.iter().map(|one| time_of(one));
+        of.sum::<u64>() + self.unstarted_ns
+    }
+}
 
 /// Each process with a trace, and those that were too short for one by the names of their programs; the busiest first.
-fn rows<'a>(shown: &[&'a ProcessSummary], all: &'a [ProcessSummary]) -> Vec<ProcessRow<'a>> {
+fn rows<'a>(shown: &[&'a ProcessSummary], run: &Run<'a>) -> Vec<ProcessRow<'a>> {
     let own = |process: &&'a ProcessSummary| {
         let rank = process.rank.map(|rank| format!("rank {rank} "));
         let end = match (process.end, &process.trouble) {
@@ -123,29 +142,37 @@ fn rows<'a>(shown: &[&'a ProcessSummary], all: &'a [ProcessSummary]) -> Vec<Proc
             _ => "",
         };
         let rank = rank.unwrap_or_default();
-        (
-            vec![*process],
-            format!("{rank}{} {}{end}", process.pid, process.name),
-        )
+        ProcessRow {
+            of: vec![*process],
+            name: format!("{rank}{} {}{end}", process.pid, process.name),
+            ..ProcessRow::default()
+        }
     };
     let mut rows: Vec<ProcessRow<'a>> = shown.iter().map(own).collect();
-    let mut short: BTreeMap<&str, Vec<&ProcessSummary>> = BTreeMap::new();
-    for process in all.iter().filter(|process| process.short) {
-        short.entry(&process.name).or_default().push(process);
+    let mut short: BTreeMap<&str, ProcessRow<'_>> = BTreeMap::new();
+    let is_short = |one: &&ProcessSummary| one.short && one.tally.samples > 0;
+    for process in run.processes.iter().filter(is_short) {
+        short.entry(&process.name).or_default().of.push(process);
     }
-    rows.extend(short.into_iter().map(|(name, of)| {
-        let name = format!("{} x {name} (no trace: too short)", of.len());
-        (of, name)
+    for (name, count, periods) in run.unstarted.programs() {
+        let row = short.entry(name).or_default();
+        row.unstarted = count;
+        row.unstarted_ns = periods.saturating_mul(run.period_ns);
+    }
+    rows.extend(short.into_iter().map(|(name, row)| ProcessRow {
+        name: format!("{} x {name} (no trace: too short)", row.count()),
+        ..row
     }));
-    let time = |row: &ProcessRow<'_>| row.0.iter().map(|one| time_of(one)).sum::<u64>();
-    rows.sort_by_key(|row| std::cmp::Reverse(time(row)));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.time_ns()));
     rows
 }
 
-fn processes(rows: Vec<ProcessRow<'_>>, counts_events: bool) -> Vec<String> {
-    let mut all = rows.iter().flat_map(|(of, _)| of);
-    let has_gpu = all.any(|one| !one.digest.gpus.is_empty());
-    let row = |cpu: String, gpu: String, idle: String, samples: String, name: &str| {
+fn processes(mut rows: Vec<ProcessRow<'_>>, counts_events: bool) -> Vec<String> {
+    let has_gpu = rows
+        .iter()
+        .flat_map(|row| &row.of)
+        .any(|one| !one.digest.gpus.is_empty());
+    let line = |cpu: String, gpu: String, idle: String, samples: String, name: &str| {
         let gpu = if has_gpu {
             format!("{gpu:>9}{idle:>9}")
         } else {
@@ -153,15 +180,16 @@ fn processes(rows: Vec<ProcessRow<'_>>, counts_events: bool) -> Vec<String> {
         };
         format!("{cpu:>9}{gpu}{samples:>9}  {name}")
     };
-    let told = |of: &[&ProcessSummary], name: &str| {
-        let digests = || of.iter().map(|process| &process.digest);
+    let told = |row: &ProcessRow<'_>| {
+        let digests = || row.of.iter().map(|process| &process.digest);
         let gpus = || digests().flat_map(|digest| &digest.gpus);
         let busy_ns = gpus().map(|gpu| gpu.busy_ns).sum();
         let idle_ns = gpus().map(GpuTime::idle_ns).sum();
         let total_ns = gpus().map(|gpu| gpu.total_ns).sum();
         let or_dash = |text: String| if total_ns == 0 { "-".to_owned() } else { text };
-        let weight = digests().map(|digest| digest.cpu_ns).sum();
-        row(
+        let weight = digests().map(|digest| digest.cpu_ns).sum::<u64>() + row.unstarted_ns;
+        let samples = row.of.iter().map(|process| process.tally.samples);
+        line(
             if counts_events {
                 u64::to_string(&weight)
             } else {
@@ -169,15 +197,12 @@ fn processes(rows: Vec<ProcessRow<'_>>, counts_events: bool) -> Vec<String> {
             },
             or_dash(nanoseconds(busy_ns)),
             or_dash(format!("{:.0} %", percent(idle_ns, total_ns))),
-            of.iter()
-                .map(|process| process.tally.samples)
-                .sum::<u64>()
-                .to_string(),
-            name,
+            samples.sum::<u64>().to_string(),
+            &row.name,
         )
     };
     let word = |text: &str| text.to_owned();
-    let mut lines = vec![row(
+    let mut lines = vec![line(
         word(if counts_events { "events" } else { "CPU" }),
         word("GPU busy"),
         word("GPU idle"),
@@ -190,11 +215,16 @@ fn processes(rows: Vec<ProcessRow<'_>>, counts_events: bool) -> Vec<String> {
     } else {
         PROCESSES
     };
-    let (first, rest) = rows.split_at(rows.len().min(named));
-    lines.extend(first.iter().map(|(of, name)| told(of, name)));
-    let rest: Vec<&ProcessSummary> = rest.iter().flat_map(|(of, _)| of.iter().copied()).collect();
+    let rest = rows.split_off(rows.len().min(named));
+    lines.extend(rows.iter().map(told));
     if !rest.is_empty() {
-        lines.push(told(&rest, &format!("{} more", rest.len())));
+        let count: u64 = rest.iter().map(ProcessRow::count).sum();
+        lines.push(told(&ProcessRow {
+            unstarted_ns: rest.iter().map(|row| row.unstarted_ns).sum(),
+            of: rest.into_iter().flat_map(|row| row.of).collect(),
+            name: format!("{count} more"),
+            unstarted: 0,
+        }));
     }
     lines
 }
@@ -205,7 +235,14 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const WORTH_PERCENT: f64 = 10.0;
 
 /// What the first thread of the busiest process did with its time.
-fn wall(process: &ProcessSummary, realtime: bool) -> Option<String> {
+fn wall(process: &ProcessSummary, run: &Run<'_>) -> Option<String> {
+    let all = run.processes.iter().map(time_of).sum::<u64>();
+    let unstarted = run.unstarted.programs().map(|(_, _, periods)| periods);
+    let all = all + unstarted.sum::<u64>().saturating_mul(run.period_ns);
+    // Where others did the work, this one waited for them.
+    if 2 * time_of(process) < all {
+        return None;
+    }
     let main = &process.digest.main;
     let share = |ns: u64| percent(ns.min(main.wall_ns), main.wall_ns);
     let (used, waited) = (share(main.cpu_ns), share(main.wait_ns));
@@ -214,7 +251,7 @@ fn wall(process: &ProcessSummary, realtime: bool) -> Option<String> {
         return None;
     }
     let wall = nanoseconds(main.wall_ns);
-    let waits = match (&main.wait_place, realtime) {
+    let waits = match (&main.wait_place, run.realtime) {
         (Some((place, ns)), _) if share(*ns) >= LEAST_PERCENT => {
             format!(
                 "{waited:.0} % waiting ({:.0} % in {place}), {unseen:.0} % neither",
@@ -346,6 +383,8 @@ fn shorten(line: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use super::super::tests::process;
     use super::*;
 
@@ -364,6 +403,8 @@ mod tests {
     fn run(processes: &[ProcessSummary], width: usize) -> Run<'_> {
         Run {
             processes,
+            unstarted: UNSTARTED.get_or_init(Unstarted::default),
+            period_ns: 3_333_333,
             wall: Duration::from_millis(2_500),
             directory: Path::new("/out"),
             width,
@@ -449,6 +490,8 @@ mod tests {
         );
     }
 
+    static UNSTARTED: OnceLock<Unstarted> = OnceLock::new();
+
     #[test]
     fn what_was_not_used_is_said() {
         let mut one = process();
@@ -460,13 +503,24 @@ mod tests {
         assert_eq!(lines[3], shorten(expected, 100));
         one.digest.main.wait_ns = 9_000_000_000;
         one.digest.main.wait_place = Some(("load (train.py:4)".to_owned(), 8_000_000_000));
+        let looked_at = |one: &ProcessSummary| {
+            let all = std::slice::from_ref(one);
+            let realtime = true;
+            wall(
+                one,
+                &Run {
+                    realtime,
+                    ..run(all, 100)
+                },
+            )
+        };
         assert_eq!(
-            wall(&one, true).unwrap(),
+            looked_at(&one).unwrap(),
             "7 app: its main thread was 5 % of 10.0 s on a processor, 90 % waiting (80 % in load (train.py:4)), 5 % neither"
         );
         one.digest.main.cpu_ns = 9_500_000_000;
         one.digest.main.wait_ns = 0;
-        assert_eq!(wall(&one, true), None);
+        assert_eq!(looked_at(&one), None);
     }
 
     #[test]
@@ -480,12 +534,21 @@ mod tests {
             one.digest.cpu_ns = 4_000_000;
             one
         }));
-        let lines = lines(&processes, 100);
+        let mut unstarted = Unstarted::default();
+        for (name, periods) in [("perl", 2), ("perl", 1), ("env", 1)] {
+            unstarted.add(name.as_bytes(), periods);
+        }
+        let unstarted = &unstarted;
+        let lines = table(&Run {
+            unstarted,
+            ..run(&processes, 100)
+        });
         assert_eq!(
-            lines[2..4],
+            lines[2..5],
             [
-                "   240 ms      600  60 x perl (no trace: too short)",
-                "   5.0 ms       10  7 app"
+                "   250 ms      600  62 x perl (no trace: too short)",
+                "   5.0 ms       10  7 app",
+                "   3.3 ms        0  1 x env (no trace: too short)",
             ],
             "{lines:#?}"
         );

@@ -2,12 +2,11 @@
 
 use std::ffi::{CStr, c_char};
 
-use rsys_wire::handshake::{Hello, HelloKind, PATH_BYTES};
+use rsys_wire::handshake::{Hello, HelloKind};
 use rsys_wire::program::Obstacle;
 
 use crate::channel::announce;
 use crate::lifecycle::exec::judge::{Verdict, session_in};
-use crate::sys;
 use crate::target::environment::{executable, pointers};
 
 /// Sends a verdict on the program of a process, to the session that its environment names, else to that of this process.
@@ -30,13 +29,5 @@ fn send_to(session: &[u8], verdict: &Verdict, pid: u32) {
         pid,
         ..announce::hello(HelloKind::LeftOut, verdict.obstacle as u32)
     };
-    let mut datagram = [0; Hello::BYTES + PATH_BYTES];
-    let parts = [&hello.to_bytes()[..], verdict.path()];
-    let mut length = 0;
-    for (to, from) in datagram.iter_mut().zip(parts.into_iter().flatten()) {
-        *to = *from;
-        length += 1;
-    }
-    // A sampler that is gone is no concern of the program.
-    if sys::send(session, datagram.get(..length).unwrap_or(&[]), None).is_err() {}
+    announce::announce_with(session, &hello, verdict.path());
 }
