@@ -1,6 +1,6 @@
 //! Jobs by number: healthy ones, and ones with a fault.
 
-use super::{MpiCause, MpiFault, MpiJob, Pattern, When};
+use super::{Flows, MpiCause, MpiFault, MpiJob, Pattern, When};
 use crate::HostClock;
 use crate::random::random;
 
@@ -35,8 +35,7 @@ pub fn healthy(number: u64) -> MpiJob {
         ranks_per_host: [4, 8, 2, 64][(any(4) % 4) as usize],
         iterations,
         compute_ns: computes_ns(pattern, ranks, any(5)),
-        // Eager, and not.
-        bytes: [1_024, 16_384, 65_536, 262_144][(any(6) % 4) as usize],
+        bytes: bytes(pattern, ranks, any(6)),
         jitter: 5 + any(7) % 20,
         seed: number + 1,
         clocks: (0..ranks.min(64)).map(clock).collect(),
@@ -45,7 +44,8 @@ pub fn healthy(number: u64) -> MpiJob {
         is_python: pattern == Pattern::PythonAllreduce || any(9).is_multiple_of(5),
         progresses_alone: !any(10).is_multiple_of(2),
         blocks: any(11).is_multiple_of(4),
-        has_numbers: any(12).is_multiple_of(3),
+        flows: [Flows::Arrows, Flows::Arrows, Flows::Both, Flows::Numbers][(any(12) % 4) as usize],
+        records_all: !any(13).is_multiple_of(4),
         missing: if number % 9 == 7 && ranks >= 8 {
             vec![ranks - 2]
         } else {
@@ -60,12 +60,24 @@ fn offset(any: u64, most: u64) -> i64 {
     (any % (2 * most + 1)).cast_signed() - most.cast_signed()
 }
 
-/// Of a chain, one rank computes at a time.
+/// Of a chain, one rank computes at a time. To a sum by messages, the first rank has to do some hundredth of a millisecond more than others.
 fn computes_ns(pattern: Pattern, ranks: u64, any: u64) -> u64 {
     let base_ns = 2_000_000 + any % 3_000_000;
     match pattern {
         Pattern::Chain => base_ns * 4 / ranks.max(4),
+        Pattern::PythonAllreduce => base_ns * 2,
         _ => base_ns,
+    }
+}
+
+/// Of messages, eager and not. One rank that serves all others must not be what they wait for.
+fn bytes(pattern: Pattern, ranks: u64, any: u64) -> u64 {
+    let bytes = [1_024, 16_384, 65_536, 262_144][(any % 4) as usize];
+    match pattern {
+        Pattern::MasterWorker | Pattern::PythonAllreduce | Pattern::ScatterGather => {
+            bytes.min(32_768 / ranks).next_multiple_of(8)
+        }
+        _ => bytes,
     }
 }
 
@@ -80,6 +92,7 @@ pub fn faulty(number: u64) -> MpiJob {
             ranks: 1_024,
             ranks_per_host: 64,
             iterations: 6,
+            compute_ns: 3_000_000,
             missing: Vec::new(),
             ..job
         };

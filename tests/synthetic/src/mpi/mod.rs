@@ -148,6 +148,18 @@ impl MpiFault {
     }
 }
 
+/// How traces say which calls belong to a request, and to a message: `--flows`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flows {
+    /// By arrows.
+    Arrows,
+    /// By arrows, and requests by numbers too.
+    Both,
+    /// Requests by numbers.
+    Numbers,
+}
+
 /// A job of MPI.
 #[derive(Debug, Clone, Serialize)]
 pub struct MpiJob {
@@ -183,8 +195,10 @@ pub struct MpiJob {
     pub progresses_alone: bool,
     /// Ranks that wait in MPI give up the processor.
     pub blocks: bool,
-    /// Traces were written with `--flows both`.
-    pub has_numbers: bool,
+    /// How traces say what belongs together.
+    pub flows: Flows,
+    /// Calls without messages and data are recorded too: `MPI_Init` is long where other ranks were started late.
+    pub records_all: bool,
 }
 
 impl Default for MpiJob {
@@ -206,7 +220,8 @@ impl Default for MpiJob {
             is_python: false,
             progresses_alone: true,
             blocks: false,
-            has_numbers: false,
+            flows: Flows::Arrows,
+            records_all: true,
         }
     }
 }

@@ -11,7 +11,7 @@ const WORLD: usize = 0;
 /// Blocks of a sweep.
 const BLOCKS: u64 = 4;
 /// What the first rank does for each other one.
-const PREPARE_NS: u64 = 4_000;
+const PREPARE_NS: u64 = 500;
 /// Directions on a grid: the one and the other of each dimension.
 const DIRECTIONS: [(i64, i64); 4] = [(-1, 0), (1, 0), (0, -1), (0, 1)];
 

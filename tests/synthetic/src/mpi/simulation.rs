@@ -49,6 +49,14 @@ impl Outcome {
         ends.max().unwrap_or(0) - begins.min().unwrap_or(0)
     }
 
+    /// The same from the begin of the first `MPI_Init`.
+    #[must_use]
+    pub fn with_init_ns(&self) -> u64 {
+        let begins = self.ranks.iter().map(|rank| rank.init.0);
+        let ends = self.calls().map(|(_, end_ns)| end_ns);
+        ends.max().unwrap_or(0) - begins.min().unwrap_or(0)
+    }
+
     /// Nanoseconds that all ranks together spend in calls by which they wait for each other.
     #[must_use]
     pub fn in_calls_ns(&self) -> u64 {
@@ -141,7 +149,7 @@ struct Engine<'e> {
 
 impl<'e> Engine<'e> {
     fn new(job: &'e MpiJob, program: &'e Program) -> Self {
-        let start_ns = |rank| 1_000_000 + random([job.seed, rank, 0, 0, 7]) % 200_000_000;
+        let start_ns = |rank| 1_000_000 + random([job.seed, rank, 0, 0, 7]) % 20_000_000;
         let last_ns = (0..job.ranks).map(start_ns).max().unwrap_or(0);
         let ranks = (0..job.ranks).map(|rank| {
             let end_ns = last_ns + 5_000_000 + random([job.seed, rank, 0, 0, 8]) % 40_000;

@@ -13,7 +13,7 @@ use rsys_proto::{
 use super::pen::{POLLS, Pen, Within, of_kernel, of_mpi};
 use super::program::{Collective, Communicator, Kind, Message, Place, Program, Step};
 use super::simulation::Happened;
-use super::{MpiJob, Outcome};
+use super::{Flows, MpiJob, Outcome};
 use crate::random::random;
 
 /// The functions of the program that call MPI.
@@ -108,10 +108,25 @@ struct Told<'t> {
 
 impl<'w> Writer<'w> {
     fn write(&mut self, out: &mut PacketBuffer, happened: &Happened) {
-        let (start_ns, end_ns) = happened.init;
-        self.plain(out, "MPI_Init", (start_ns, end_ns));
+        if self.job.records_all {
+            self.begin_of_mpi(out, happened.init);
+        }
+        let program = self.program;
+        let steps = program.steps[self.rank as usize].iter();
+        for (step, times) in steps.zip(&happened.steps) {
+            self.step(out, *step, *times);
+        }
+        if self.job.records_all {
+            self.plain(out, "MPI_Finalize", happened.finalize);
+        }
+        self.pen.finish(out, happened.finalize.1 + 200_000);
+    }
+
+    /// What each program calls first.
+    fn begin_of_mpi(&mut self, out: &mut PacketBuffer, times: (u64, u64)) {
+        self.plain(out, "MPI_Init", times);
         for (number, name) in (0..).zip(["MPI_Comm_rank", "MPI_Comm_size"]) {
-            let at_ns = end_ns + 1_000 + 800 * number;
+            let at_ns = times.1 + 1_000 + 800 * number;
             let told = Told {
                 name,
                 annotations: self.whose(0),
@@ -121,13 +136,6 @@ impl<'w> Writer<'w> {
             self.begin(out, at_ns, &told);
             self.pen.end_with(out, at_ns + 200, &[]);
         }
-        let program = self.program;
-        let steps = program.steps[self.rank as usize].iter();
-        for (step, times) in steps.zip(&happened.steps) {
-            self.step(out, *step, *times);
-        }
-        self.plain(out, "MPI_Finalize", happened.finalize);
-        self.pen.finish(out, happened.finalize.1 + 200_000);
     }
 
     /// A call of which nothing is known but its name.
@@ -339,6 +347,9 @@ impl<'w> Writer<'w> {
     }
 
     fn flows(&self, told: &Told<'_>) -> Vec<u64> {
+        if self.job.flows == Flows::Numbers {
+            return Vec::new();
+        }
         let mut flows = told.arrows.clone();
         if told.correlation != 0 {
             flows.push(self.pen.ids.flow(told.correlation));
@@ -359,7 +370,7 @@ impl<'w> Writer<'w> {
             };
             annotations.push(Annotation::new(out.intern(key), value));
         }
-        if told.correlation != 0 && self.job.has_numbers {
+        if told.correlation != 0 && self.job.flows != Flows::Arrows {
             let number = Value::Uint(told.correlation);
             annotations.push(Annotation::new(out.intern("correlation"), number));
         }
