@@ -23,8 +23,8 @@ impl Meeting<'_> {
             }
             Kind::Bcast => self.down_the_tree(),
             Kind::Reduce => self.up_the_tree(),
-            Kind::Scatter => self.from_root(),
-            Kind::Gather => self.to_root(),
+            Kind::Scatter => self.root_gives(),
+            Kind::Gather => self.root_gets(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Meeting<'_> {
         self.in_order(&done_ns)
     }
 
-    fn from_root(&self) -> Vec<u64> {
+    fn root_gives(&self) -> Vec<u64> {
         let mut left_ns: Vec<u64> = (0..self.count()).map(|far| self.came(far)).collect();
         for far in 1..self.count() {
             let (gone_ns, taken_ns) = self.message((0, left_ns[0]), (far, self.came(far)));
@@ -129,7 +129,7 @@ impl Meeting<'_> {
         self.in_order(&left_ns)
     }
 
-    fn to_root(&self) -> Vec<u64> {
+    fn root_gets(&self) -> Vec<u64> {
         let mut left_ns: Vec<u64> = (0..self.count()).map(|far| self.came(far)).collect();
         for far in 1..self.count() {
             let (gone_ns, taken_ns) = self.message((far, self.came(far)), (0, left_ns[0]));

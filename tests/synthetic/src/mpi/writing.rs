@@ -275,7 +275,7 @@ impl<'w> Writer<'w> {
         let place = [self.job.seed, ends[0], ends[1], message.tag, number];
         let any = random(place);
         // One side at most does not know it: mostly the one that receives.
-        let is_known = any % 1000 >= self.job.unnumbered || (any / 1000 % 8 == 0) != sends;
+        let is_known = any % 1000 >= self.job.unnumbered || (any / 1000).is_multiple_of(8) != sends;
         if !is_known {
             return (None, Vec::new(), peer);
         }
