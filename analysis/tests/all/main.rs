@@ -18,6 +18,7 @@ mod kineto;
 mod launch;
 mod locks;
 mod memory;
+mod mpi_jobs;
 mod perfetto;
 mod permuted;
 mod plots;

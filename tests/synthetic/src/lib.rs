@@ -6,6 +6,7 @@
 
 mod clock;
 pub mod memory;
+pub mod mpi;
 mod random;
 pub mod random_run;
 mod simulation;
