@@ -70,9 +70,15 @@ pub(super) fn stragglers(study: &Study, model: &Model) -> Vec<Straggler> {
             let mut arrivals: Vec<Late> = conduct.latest.iter().map(|late| late.0).collect();
             arrivals.sort_unstable_by_key(|late| Reverse(*late));
             keep_telling(&mut arrivals, conduct.late_ns.saturating_sub(usual_ns));
+            let mut others = others_of(study, model, (process, &arrivals), (&all, usual_ns));
+            // Where no rank is in the same communicators, whole runs are compared.
+            if others.is_empty() && !study.mpi.is_empty() {
+                arrivals.clear();
+                others = others_of(study, model, (process, &arrivals), (&all, usual_ns));
+            }
             Straggler {
                 process,
-                others: others(study, model, (process, &arrivals), (&all, usual_ns)),
+                others,
                 arrivals,
                 done: BTreeMap::new(),
             }
@@ -97,7 +103,7 @@ fn keep_telling(arrivals: &mut Vec<Late>, mut late_ns: u64) {
 }
 
 /// Ranks that took part in the same operations and were late as is usual.
-fn others(
+fn others_of(
     study: &Study,
     model: &Model,
     (process, arrivals): (ProcessId, &[Late]),

@@ -146,9 +146,17 @@ impl Study {
         } else {
             study.clocks.refine(Vec::new());
         }
+        let hosts = &mut study.clocks.hosts;
+        study.mpi = mpi::Job::new(of_mpi, |host, time_ns| hosts[host].common(time_ns));
+        let is_known = hosts.iter().map(|host| host.uncertainty_ns.is_some());
+        let is_known: Vec<bool> = is_known.collect();
+        for correction in study.mpi.corrections(&is_known) {
+            let host = &mut hosts[correction.host];
+            host.corrections = correction.points;
+            host.uncertainty_ns = Some(correction.uncertainty_ns);
+        }
         let clocks = &study.clocks;
-        study.mpi = mpi::Job::new(
-            of_mpi,
+        study.mpi.find_waits(
             |host, time_ns| clocks.hosts[host].common(time_ns),
             |one, other| clocks.uncertainty_ns(one, other),
         );

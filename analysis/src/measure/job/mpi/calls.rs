@@ -52,6 +52,15 @@ impl Role {
     }
 }
 
+/// Ranks start and end when they are started and done: what they do there is nobody's wait.
+const OUTSIDE: [&str; 5] = [
+    "MPI_Init",
+    "MPI_Init_thread",
+    "MPI_Session_init",
+    "MPI_Finalize",
+    "MPI_Session_finalize",
+];
+
 /// Functions of which the arguments do not say for whom they wait.
 const UNKNOWN: [&str; 9] = [
     "MPI_Probe",
@@ -239,6 +248,9 @@ impl OfProcess {
             let mut thread = Thread::default();
             for call in &of_thread.calls {
                 let name = model.text(call.name);
+                if OUTSIDE.contains(&name) {
+                    continue;
+                }
                 let role = match UNKNOWN.contains(&name) {
                     true => Role::Unknown,
                     false => *roles.entry(call.name).or_insert_with(|| Role::of(name)),

@@ -36,6 +36,8 @@ pub(super) enum Kind {
     AtRoot,
     /// A rank waits for those before it.
     Scan,
+    /// Ranks pass on what the root gives or gets, and wait for each other.
+    Relay,
 }
 
 impl Kind {
@@ -49,6 +51,7 @@ impl Kind {
             Self::LateRoot => "late_root",
             Self::AtRoot => "at_root",
             Self::Scan => "scan",
+            Self::Relay => "relay",
         }
     }
 
@@ -70,6 +73,8 @@ pub(super) enum On {
     Call(u32),
     /// The begins of all other calls of a collective.
     Group(u32),
+    /// Those of some: which, the library knows.
+    Some(u32),
 }
 
 /// A call on the axis that all ranks have in common.
@@ -79,6 +84,7 @@ pub(super) struct Timed {
     pub(super) end: i64,
     /// Its begin by the clock of its process.
     pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
     pub(super) line: u32,
     pub(super) name: u32,
     /// How many messages it sends and receives.
@@ -100,6 +106,7 @@ pub(super) struct Line {
 /// A collective.
 #[derive(Debug, Default)]
 pub(super) struct Group {
+    /// In the order of their begins.
     pub(super) calls: Vec<u32>,
     /// Whether all of its ranks are there.
     pub(super) is_whole: bool,
@@ -201,6 +208,7 @@ impl Matched {
                         start: common(one.host, call.start_ns),
                         end: common(one.host, call.end_ns),
                         start_ns: call.start_ns,
+                        end_ns: call.end_ns,
                         line: matched.lines.len() as u32,
                         name: own[call.name as usize],
                         messages: u8::from(call.sends.is_some())
@@ -256,6 +264,8 @@ impl Matched {
             }
         }
         for group in &mut matched.groups {
+            let calls = &matched.calls;
+            group.calls.sort_by_key(|call| (calls[*call as usize].start, *call));
             let ranks = matchable[group.calls[0] as usize].call.ranks;
             group.is_whole = group.calls.len() == ranks as usize;
             let mut calls = group.calls.iter().copied();
@@ -298,14 +308,16 @@ impl Matched {
                 Role::All => to.push((Kind::All, On::Group(group))),
                 Role::Barrier => to.push((Kind::Barrier, On::Group(group))),
                 Role::FromRoot if is_root => {}
-                Role::FromRoot => on(Kind::LateRoot, of_group.root),
+                Role::FromRoot => {
+                    on(Kind::LateRoot, of_group.root);
+                    to.push((Kind::Relay, On::Some(group)));
+                }
                 Role::ToRoot if is_root => to.push((Kind::AtRoot, On::Group(group))),
-                // Large ones are sent when the root is there.
-                Role::ToRoot => to.extend(
-                    of_group
-                        .root
-                        .map(|root| (Kind::LateReceiver, On::Call(root))),
-                ),
+                // Large ones are sent when the root is there; and ranks pass on what they get from others.
+                Role::ToRoot => {
+                    to.extend(of_group.root.map(|root| (Kind::LateReceiver, On::Call(root))));
+                    to.push((Kind::Relay, On::Some(group)));
+                }
                 Role::Scan => {
                     let before = of_group
                         .calls
@@ -347,6 +359,18 @@ impl Matched {
         matched.depends = depends;
         matched.names = names.list;
         matched
+    }
+
+    /// Puts the calls onto another common axis.
+    pub(super) fn move_to(&mut self, common: impl Fn(usize, u64) -> i64) {
+        for call in &mut self.calls {
+            let host = self.lines[call.line as usize].host;
+            (call.start, call.end) = (common(host, call.start_ns), common(host, call.end_ns));
+        }
+        for group in &mut self.groups {
+            let calls = &self.calls;
+            group.calls.sort_by_key(|call| (calls[*call as usize].start, *call));
+        }
     }
 
     /// What a call depends on.

@@ -1,9 +1,10 @@
 //! Calls of MPI over ranks: who waited for whom in messages and collectives, and whose work was behind it.
 //!
-//! A file has the [`calls`] of its processes. Those of all ranks are matched ([`matching`]), each call's wait is found and followed back to what caused it
+//! A file has the [`calls`] of its processes. Those of all ranks are matched ([`matching`]), and put onto one axis ([`clocks`]). Each call's wait is found and followed back to what caused it
 //! ([`waits`]), and the job is gone through again with other work between the calls ([`replay`]).
 
 mod calls;
+mod clocks;
 mod matching;
 mod replay;
 mod tables;
@@ -16,6 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::containers::sets::IntervalSet;
 use crate::model::ProcessId;
+use clocks::{Correction, corrections};
 use matching::Matched;
 use waits::Waits;
 
@@ -52,25 +54,32 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Matches calls. `common` turns a time of a host into one of the axis that all have in common, `uncertainty_ns` says how far two hosts may be apart there.
-    /// Nothing is found where all that ranks wait for are collectives of all alike.
-    pub(crate) fn new(
-        processes: Vec<OfProcess>,
-        common: impl Fn(usize, u64) -> i64,
-        uncertainty_ns: impl Fn(usize, usize) -> Option<u64>,
-    ) -> Self {
+    /// Matches calls. `common` turns a time of a host into one of the axis that all have in common. Nothing is found where all that ranks wait for are collectives of
+    /// all alike.
+    pub(crate) fn new(processes: Vec<OfProcess>, common: impl Fn(usize, u64) -> i64) -> Self {
         if !processes.iter().any(|one| one.calls.messages() > 0) {
             return Self::default();
         }
-        let matched = Matched::new(processes, common);
-        let waits = Waits::new(&matched, uncertainty_ns);
-        let mut job = Self {
-            matched,
-            waits,
-            ranks: BTreeMap::new(),
-        };
-        job.sum_up();
-        job
+        Self {
+            matched: Matched::new(processes, common),
+            ..Self::default()
+        }
+    }
+
+    /// What messages say of the clocks of hosts that are not known yet.
+    pub(crate) fn corrections(&self, is_known: &[bool]) -> Vec<Correction> {
+        corrections(&self.matched, is_known)
+    }
+
+    /// Finds the waits. `common` is as for [`Job::new`], by corrected clocks; `uncertainty_ns` says how far two hosts may be apart there.
+    pub(crate) fn find_waits(
+        &mut self,
+        common: impl Fn(usize, u64) -> i64,
+        uncertainty_ns: impl Fn(usize, usize) -> Option<u64>,
+    ) {
+        self.matched.move_to(common);
+        self.waits = Waits::new(&self.matched, uncertainty_ns);
+        self.sum_up();
     }
 
     /// Which part of the calls is compared.

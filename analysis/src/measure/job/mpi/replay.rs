@@ -109,35 +109,61 @@ impl<'m> Replay<'m> {
         }
     }
 
-    /// The part of its work that each line does in each stretch, where some processes are like the others, or all alike.
-    fn factors(&self, is_changed: &impl Fn(ProcessId) -> bool) -> Vec<Vec<f64>> {
+    /// By stretch and line, how long each piece of work between two calls is at most, where some processes are like the others, or all alike: where work comes in
+    /// pieces, the longest ones are what a rank does longer than others.
+    fn limits(&self, is_changed: &impl Fn(ProcessId) -> bool) -> Vec<Vec<u64>> {
         let lines = &self.matched.lines;
         let changed: Vec<bool> = lines.iter().map(|line| is_changed(line.process)).collect();
         let all = changed.iter().all(|one| *one);
-        let stretches = self.work_ns.iter();
-        let found = stretches.map(|work_ns| {
-            let others = work_ns
-                .iter()
-                .zip(&changed)
-                .filter(|(_, changed)| all || !**changed);
+        let usual_ns = self.work_ns.iter().map(|work_ns| {
+            let others = work_ns.iter().zip(&changed);
+            let others = others.filter(|(_, changed)| all || !**changed);
             let mut others: Vec<u64> = others.map(|(ns, _)| *ns).collect();
-            let usual_ns = lower_median(&mut others).unwrap_or(0);
-            let factor = |(&own_ns, &changed): (&u64, &bool)| match changed && own_ns > usual_ns {
-                true => usual_ns as f64 / own_ns as f64,
-                false => 1.0,
-            };
-            work_ns.iter().zip(&changed).map(factor).collect()
+            lower_median(&mut others).unwrap_or(0)
         });
-        found.collect()
+        let usual_ns: Vec<u64> = usual_ns.collect();
+        let mut limits = vec![vec![u64::MAX; lines.len()]; self.work_ns.len()];
+        for (place, line) in lines.iter().enumerate().filter(|(place, _)| changed[*place]) {
+            let mut at = line.calls.start;
+            while at < line.calls.end {
+                let stretch = self.stretches[at];
+                let end = (at..line.calls.end).find(|call| self.stretches[*call] != stretch);
+                let end = end.unwrap_or(line.calls.end);
+                let stretch = stretch as usize;
+                if self.work_ns[stretch][place] > usual_ns[stretch] {
+                    let mut pieces: Vec<u64> = (at..end).map(|call| self.work_in_front(call)).collect();
+                    limits[stretch][place] = limit(&mut pieces, usual_ns[stretch]);
+                }
+                at = end;
+            }
+        }
+        limits
     }
 
-    /// By process, how much longer it worked than the median of the ranks, in all stretches together.
+    /// How long the thread of a call worked in front of it, since the call before.
+    fn work_in_front(&self, call: usize) -> u64 {
+        let matched = self.matched;
+        let line = &matched.lines[matched.calls[call].line as usize];
+        match call == line.calls.start {
+            true => 0,
+            false => (matched.calls[call].start - matched.calls[call - 1].end).max(0).unsigned_abs(),
+        }
+    }
+
+    /// By line, how much longer it worked than the median of the ranks, in all stretches together. Of one stretch, where ranks are compared from their first call
+    /// to their last, one piece of work does not count: what a rank did in front of its first call is not seen of any.
     pub(super) fn late_ns(&self) -> Vec<u64> {
-        let mut late_ns = vec![0; self.matched.lines.len()];
+        let mut late_ns = vec![0_u64; self.matched.lines.len()];
         for work_ns in &self.work_ns {
             let usual_ns = lower_median(&mut work_ns.clone()).unwrap_or(0);
             for (sum_ns, own_ns) in late_ns.iter_mut().zip(work_ns) {
                 *sum_ns += own_ns.saturating_sub(usual_ns);
+            }
+        }
+        if self.work_ns.len() < SEVERAL {
+            for (late_ns, line) in late_ns.iter_mut().zip(&self.matched.lines) {
+                let pieces = line.calls.clone().map(|call| self.work_in_front(call));
+                *late_ns = late_ns.saturating_sub(usual_piece(pieces.collect()));
             }
         }
         late_ns
@@ -147,10 +173,10 @@ impl<'m> Replay<'m> {
     /// where it holds for all, than the median.
     pub(crate) fn run(&self, is_changed: impl Fn(ProcessId) -> bool) -> Option<u64> {
         let matched = self.matched;
-        let factors = self.factors(&is_changed);
+        let limits = self.limits(&is_changed);
         let mut run = Run {
             replay: self,
-            factors: &factors,
+            limits: &limits,
             starts: vec![None; matched.calls.len()],
             ends: vec![0; matched.calls.len()],
             groups: matched
@@ -173,10 +199,39 @@ impl<'m> Replay<'m> {
     }
 }
 
+/// Fewer stretches than this say little of what a rank does in front of its first call and behind its last.
+const SEVERAL: usize = 4;
+
+/// How long each of some pieces is at most if all are as long as this together.
+fn limit(pieces: &mut [u64], sum_ns: u64) -> u64 {
+    pieces.sort_unstable();
+    let mut left_ns = sum_ns;
+    for (place, piece) in pieces.iter().enumerate() {
+        let count = (pieces.len() - place) as u64;
+        if piece.saturating_mul(count) >= left_ns {
+            return left_ns / count;
+        }
+        left_ns -= piece;
+    }
+    u64::MAX
+}
+
+/// The piece in which the middle of all work is, the pieces in order of their length.
+fn usual_piece(mut pieces: Vec<u64>) -> u64 {
+    pieces.sort_unstable();
+    let half_ns = pieces.iter().sum::<u64>() / 2;
+    let mut sum_ns = 0;
+    let found = pieces.into_iter().find(|piece| {
+        sum_ns += piece;
+        sum_ns > half_ns
+    });
+    found.unwrap_or(0)
+}
+
 /// One time through the calls.
 struct Run<'r> {
     replay: &'r Replay<'r>,
-    factors: &'r [Vec<f64>],
+    limits: &'r [Vec<u64>],
     starts: Vec<Option<i64>>,
     ends: Vec<i64>,
     /// Of each collective: how many of its calls have not begun, and when the last of the others has.
@@ -237,16 +292,21 @@ impl Run<'_> {
             let mut ready = start;
             let mut began = call.start;
             for &(kind, on) in matched.depends(call) {
-                // A sender that has not waited for its receiver needs not.
-                let has_waited = wait.is_some_and(|wait| wait.kind == Kind::LateReceiver);
-                if kind == Kind::LateReceiver && !has_waited {
+                // A sender that has not waited for its receiver needs not, nor a rank for one that passes on.
+                let has_waited = wait.is_some_and(|wait| wait.kind == kind);
+                if matches!(kind, Kind::LateReceiver | Kind::Relay) && !has_waited {
                     continue;
                 }
+                let on = match (kind, wait) {
+                    (Kind::Relay, Some(wait)) => On::Call(wait.other),
+                    _ => on,
+                };
                 let (new, old) = match on {
                     On::Call(other) => (
                         self.starts[other as usize],
                         matched.calls[other as usize].start,
                     ),
+                    On::Some(_) => continue,
                     On::Group(group) => {
                         let (missing, last) = self.groups[group as usize];
                         let old = self.replay.last_begins[group as usize];
@@ -276,9 +336,9 @@ impl Run<'_> {
         if at == matched.lines[place].calls.start {
             return call.start;
         }
-        let work_ns = (call.start - matched.calls[at - 1].end).max(0);
-        let factor = self.factors[self.replay.stretches[at] as usize][place];
-        self.ends[at - 1] + (work_ns as f64 * factor).round() as i64
+        let limit_ns = self.limits[self.replay.stretches[at] as usize][place];
+        let work_ns = self.replay.work_in_front(at).min(limit_ns);
+        self.ends[at - 1] + work_ns.cast_signed()
     }
 
     /// Has a line go on when that has gone on which it waits for.
@@ -289,6 +349,7 @@ impl Run<'_> {
                 self.waiting[line as usize].push(place);
             }
             On::Group(group) => self.waiting_for_all[group as usize].push(place),
+            On::Some(_) => {}
         }
     }
 }

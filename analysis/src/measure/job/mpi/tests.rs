@@ -71,7 +71,9 @@ impl Told {
             calls,
         });
         let common = |_, time_ns: u64| time_ns.cast_signed();
-        Job::new(processes.collect(), common, |_, _| Some(0))
+        let mut job = Job::new(processes.collect(), common);
+        job.find_waits(common, |_, _| Some(0));
+        job
     }
 }
 

@@ -6,7 +6,7 @@
 //! 2010): where it worked on its own, that is the cause; where it waited itself, the cause is that of its wait. So each nanosecond of a wait has one cause at
 //! most, and times in which data moved have none.
 
-use super::matching::{Kind, Matched, On};
+use super::matching::{Kind, Matched, On, Timed};
 
 /// Parts of causes that are kept; of waits beyond, all that is known is the rank that was waited for.
 const PARTS: usize = 1 << 22;
@@ -55,7 +55,6 @@ impl Waits {
         matched: &Matched,
         uncertainty_ns: impl Fn(usize, usize) -> Option<u64>,
     ) -> Self {
-        let latest = latest(matched);
         let mut list: Vec<Wait> = Vec::new();
         for (place, call) in (0..).zip(&matched.calls) {
             let depends = matched.depends(call).iter();
@@ -63,9 +62,10 @@ impl Waits {
                 let other = match on {
                     On::Call(other) => other,
                     On::Group(group) => {
-                        let [last, next] = latest[group as usize];
-                        if last == Some(place) { next? } else { last? }
+                        let calls = matched.groups[group as usize].calls.iter();
+                        *calls.rev().find(|call| **call != place)?
                     }
+                    On::Some(group) => relay(matched, (place, call), group)?,
                 };
                 let start = matched.calls[other as usize].start;
                 // A sender that was gone before the receiver came has not waited for it.
@@ -155,21 +155,26 @@ impl Waits {
     }
 }
 
-/// The last and the last but one call of each collective.
-fn latest(matched: &Matched) -> Vec<[Option<u32>; 2]> {
-    let groups = matched.groups.iter();
-    let found = groups.map(|group| {
-        let mut latest: [Option<u32>; 2] = [None; 2];
-        let key = |call: u32| (matched.calls[call as usize].start, std::cmp::Reverse(call));
-        for &call in &group.calls {
-            let is_later = |than: Option<u32>| than.is_none_or(|than| key(call) > key(than));
-            if is_later(latest[0]) {
-                latest = [Some(call), latest[0]];
-            } else if is_later(latest[1]) {
-                latest[1] = Some(call);
-            }
-        }
-        latest
+/// Shorter calls of collectives in which ranks pass something on are not waits for one of those.
+const RELAYED_NS: i64 = 100_000;
+/// So long, or a tenth of the call, it takes to pass something on.
+const PASSED_ON_NS: i64 = 50_000;
+
+/// The rank that a call of a collective has waited for though that is not the root: a call that ends as soon as another rank has begun its own has waited for
+/// that one. Which ranks pass something on to which, the library decides.
+fn relay(matched: &Matched, (place, call): (u32, &Timed), group: u32) -> Option<u32> {
+    let duration = call.end - call.start;
+    let soon = PASSED_ON_NS.max(duration / 10);
+    let begins = |other: u32| matched.calls[other as usize].start;
+    let is_by_root = matched.depends(call).iter().any(|&(_, on)| match on {
+        On::Call(root) => (0..=soon).contains(&(call.end - begins(root))),
+        On::Group(_) | On::Some(_) => false,
     });
-    found.collect()
+    if duration < RELAYED_NS || is_by_root {
+        return None;
+    }
+    let calls = &matched.groups[group as usize].calls;
+    let before = calls.partition_point(|other| begins(*other) <= call.end);
+    let last = calls[..before].iter().rev().find(|other| **other != place);
+    last.copied().filter(|last| call.end - begins(*last) <= soon)
 }
