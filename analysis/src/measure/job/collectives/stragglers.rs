@@ -29,6 +29,8 @@ pub(super) struct Straggler {
     pub(super) process: ProcessId,
     /// The ranks that it is compared with.
     pub(super) others: Vec<ProcessId>,
+    /// The communicators of these ranks, where they are in other ones: those at the same places belong together.
+    communicators: BTreeMap<ProcessId, Vec<usize>>,
     /// The arrivals that are looked at.
     pub(super) arrivals: Vec<Late>,
     done: BTreeMap<ProcessId, Done>,
@@ -70,15 +72,21 @@ pub(super) fn stragglers(study: &Study, model: &Model) -> Vec<Straggler> {
             let mut arrivals: Vec<Late> = conduct.latest.iter().map(|late| late.0).collect();
             arrivals.sort_unstable_by_key(|late| Reverse(*late));
             keep_telling(&mut arrivals, conduct.late_ns.saturating_sub(usual_ns));
-            let mut others = others_of(study, model, (process, &arrivals), (&all, usual_ns));
-            // Where no rank is in the same communicators, whole runs are compared.
-            if others.is_empty() && !study.mpi.is_empty() {
-                arrivals.clear();
-                others = others_of(study, model, (process, &arrivals), (&all, usual_ns));
+            let late_and_usual = (&all, usual_ns);
+            let mut others = others_of(study, model, (process, &arrivals), late_and_usual);
+            let mut communicators = BTreeMap::new();
+            if others.is_empty() {
+                communicators = alike(study, process);
+                communicators.retain(|id, _| *id == process || !all.contains(id));
+                let conduct = |id: &ProcessId| study.conduct[id].late_ns.abs_diff(usual_ns);
+                others.extend(communicators.keys().filter(|id| **id != process));
+                others.sort_by_key(|id| (conduct(id), model.process(*id).order()));
+                others.truncate(COMPARED);
             }
             Straggler {
                 process,
                 others,
+                communicators,
                 arrivals,
                 done: BTreeMap::new(),
             }
@@ -119,25 +127,71 @@ fn others_of(
                 .any(|part| part.process == id)
         })
     };
-    let mut found: Vec<(u64, ProcessId)> = study
+    let operations = study.conduct[&process].operations;
+    let mut found: Vec<(bool, u64, ProcessId)> = study
         .conduct
         .iter()
         .filter(|(id, _)| **id != process && !stragglers.contains(id) && is_in_all(**id))
-        .map(|(&id, conduct)| (conduct.late_ns.abs_diff(usual_ns), id))
+        .map(|(&id, conduct)| {
+            // A master does something else than its workers.
+            let does_other = conduct.operations.abs_diff(operations) > operations / 2;
+            (does_other, conduct.late_ns.abs_diff(usual_ns), id)
+        })
         .collect();
-    found.sort_by_key(|&(off_ns, id)| (off_ns, model.process(id).order()));
+    found.sort_by_key(|&(does_other, off_ns, id)| (does_other, off_ns, model.process(id).order()));
     found.truncate(COMPARED);
-    found.into_iter().map(|(_, id)| id).collect()
+    found.into_iter().map(|(_, _, id)| id).collect()
+}
+
+/// The communicators of ranks that are in as many of them as this one, and of the same sizes, in the order in which they use them first: in grids of ranks, as those
+/// of tensor and data parallelism, no other rank may be in all of its communicators.
+fn alike(study: &Study, process: ProcessId) -> BTreeMap<ProcessId, Vec<usize>> {
+    let mut used: BTreeMap<ProcessId, Vec<(u64, usize)>> = BTreeMap::new();
+    for (place, group) in study.groups.iter().enumerate() {
+        for part in &group.parts {
+            let first_ns = part.rows.get(0).map_or(0, |row| row[1]);
+            used.entry(part.process)
+                .or_default()
+                .push((first_ns, place));
+        }
+    }
+    let in_order = used.into_iter().map(|(id, mut list)| {
+        list.sort_unstable();
+        (id, list.into_iter().map(|(_, place)| place).collect())
+    });
+    let mut in_order: BTreeMap<ProcessId, Vec<usize>> = in_order.collect();
+    let sizes = |list: &[usize]| -> Vec<u64> {
+        list.iter()
+            .map(|place| study.groups[*place].totals.ranks)
+            .collect()
+    };
+    let own = in_order.get(&process).map(|list| sizes(list));
+    in_order.retain(|_, list| Some(sizes(list)) == own);
+    in_order
 }
 
 impl Straggler {
+    /// The communicator of another rank that is to it what one of its own is to this rank.
+    fn communicator_of(&self, id: ProcessId, own: usize) -> usize {
+        let places = self
+            .communicators
+            .get(&self.process)
+            .zip(self.communicators.get(&id));
+        let found = places.and_then(|(of_this, of_other)| {
+            let place = of_this.iter().position(|group| *group == own)?;
+            of_other.get(place).copied()
+        });
+        found.unwrap_or(own)
+    }
+
     /// The time before the late arrivals, on this rank and on those that it is compared with.
     pub(super) fn windows(&self, study: &Study) -> Vec<(ProcessId, Vec<(u64, u64)>)> {
         let all = std::iter::once(self.process).chain(self.others.iter().copied());
         all.map(|id| {
             let mut windows = Vec::new();
             for late in &self.arrivals {
-                let parts = study.groups[late.group].parts.iter();
+                let group = self.communicator_of(id, late.group);
+                let parts = study.groups[group].parts.iter();
                 for part in parts.filter(|part| part.process == id) {
                     let place = part.rows.partition_point(|row| row[0] < late.sequence);
                     if let Some([sequence, start_ns, _, segment, _]) = part.rows.get(place)

@@ -80,7 +80,10 @@ fn what_if(study: &Study, stragglers: &[Straggler], model: &Model) -> Table {
     let share = of_collectives.as_ref().map(|replay| replay.replayed_share);
     let share = share.unwrap_or_else(|| study.mpi.share());
     let run = |change: Change<'_>| match (&of_mpi, &of_collectives) {
-        (Some(replay), _) => replay.run(|id| change.concerns(id)),
+        (Some(replay), _) => match change {
+            Change::None => replay.run(None),
+            change => replay.run(Some(&|id| change.concerns(id))),
+        },
         (_, replay) => replay.as_ref()?.run(change),
     };
     let Some(as_it_was_ns) = run(Change::None) else {

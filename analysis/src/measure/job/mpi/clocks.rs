@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use super::matching::{Kind, Matched, On};
+use super::matching::{Kind, Matched, On, Timed};
 use crate::perfetto::clocks::interpolate;
 
-/// Clocks may drift: they are compared in so many stretches of time at most, of so many messages at least.
-const STRETCHES: usize = 16;
-const OF_STRETCH: usize = 64;
+/// Clocks drift by some microseconds in this time: they are compared in stretches that are as long, and at most as many as that.
+const STRETCH_NS: i64 = 500_000_000;
+const STRETCHES: i64 = 64;
 /// A receive that takes longer waits for its message.
 const WAITED_NS: i64 = 200_000;
 /// About so long a message takes, and so uncertain a clock is that is known by messages of one direction.
@@ -52,7 +52,11 @@ impl Messages {
         });
         least.any = least.any.min(difference);
         if was_waited_in {
-            least.waited = Some(least.waited.map_or(difference, |known| known.min(difference)));
+            least.waited = Some(
+                least
+                    .waited
+                    .map_or(difference, |known| known.min(difference)),
+            );
         }
     }
 }
@@ -73,77 +77,140 @@ fn offset(there: Option<Least>, back: Option<Least>) -> Option<Offset> {
     }
 }
 
+/// What messages say of clocks.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Of hosts that were not known.
+    pub(super) corrections: BTreeMap<usize, Correction>,
+    /// How far the clocks of two hosts that exchange messages may be apart, the smaller number first.
+    pub(super) apart_ns: BTreeMap<(usize, usize), u64>,
+}
+
+impl Found {
+    /// A time of a host on the corrected axis.
+    fn corrected(&self, host: usize, time: i64) -> i64 {
+        let correction = self.corrections.get(&host);
+        let add = correction.and_then(|one| interpolate(&one.points, time));
+        time + add.unwrap_or(0)
+    }
+}
+
 /// Corrects hosts by their messages with others, whose clocks are known.
-pub(super) fn corrections(matched: &Matched, is_known: &[bool]) -> Vec<Correction> {
-    let times = || matched.calls.iter().map(|call| call.start);
-    let (Some(first), Some(last)) = (times().min(), times().max()) else {
-        return Vec::new();
-    };
-    let mut found: Vec<((usize, usize), i64, i64, bool)> = Vec::new();
+pub(super) fn find(matched: &Matched, is_known: &[bool]) -> Found {
+    let mut found = Found::default();
+    if is_known.iter().all(|is| *is) {
+        return found;
+    }
+    // When clocks are known roughly, of several messages the last one is known as well.
+    for _ in 0..ROUNDS {
+        found = round(matched, is_known, &found);
+    }
+    found
+}
+
+const ROUNDS: usize = 3;
+
+/// Of the messages that a call receives from other hosts: the hosts, when each was sent, the time from there to the end of the call, and whether it was waited for.
+fn messages(
+    matched: &Matched,
+    known: &Found,
+    mut take: impl FnMut((usize, usize), i64, i64, bool),
+) {
     for call in &matched.calls {
-        let receives = matched.depends(call).iter().filter(|(kind, _)| {
-            matches!(kind, Kind::LateSender | Kind::LateRoot | Kind::Scan)
-        });
-        // Of several it is not known which was waited for.
-        let is_one = receives.clone().count() == 1;
-        for &(_, on) in receives {
-            let On::Call(other) = on else { continue };
-            let other = &matched.calls[other as usize];
-            let hosts = (matched.line(other).host, matched.line(call).host);
-            let is_long = call.end - call.start >= WAITED_NS;
-            let was_waited_in = is_one && is_long;
-            if hosts.0 != hosts.1 {
-                found.push((hosts, other.start, call.end - other.start, was_waited_in));
-            }
+        let host = matched.line(call).host;
+        let received = || {
+            let depends = matched.depends(call).iter();
+            depends.filter_map(|&(kind, on)| match (kind, on) {
+                (Kind::LateSender | Kind::LateRoot | Kind::Scan, On::Call(other)) => {
+                    Some(&matched.calls[other as usize])
+                }
+                _ => None,
+            })
+        };
+        let sent = |other: &Timed| known.corrected(matched.line(other).host, other.start);
+        let last = received().map(sent).max();
+        let is_long = call.end - call.start >= WAITED_NS;
+        let is_only = received().count() == 1;
+        for other in received().filter(|other| matched.line(other).host != host) {
+            let hosts = (matched.line(other).host, host);
+            let next =
+                received().filter(|one| one.start_ns != other.start_ns || one.line != other.line);
+            let next = next.map(sent).max();
+            let apart_ns = known.apart_ns.get(&in_order(hosts)).copied();
+            let is_last = last == Some(sent(other))
+                && next.zip(apart_ns).is_some_and(|(next, apart_ns)| {
+                    sent(other) - next > 2 * apart_ns.cast_signed()
+                });
+            let was_waited_in = is_long && (is_only || is_last);
+            take(hosts, other.start, call.end - other.start, was_waited_in);
         }
     }
-    let stretches = (found.len() / OF_STRETCH).clamp(1, STRETCHES);
-    let length = (last - first) / stretches as i64 + 1;
+}
+
+fn in_order((one, other): (usize, usize)) -> (usize, usize) {
+    (one.min(other), one.max(other))
+}
+
+fn round(matched: &Matched, is_known: &[bool], before: &Found) -> Found {
+    let times = || matched.calls.iter().map(|call| call.start);
+    let (Some(first), Some(last)) = (times().min(), times().max()) else {
+        return Found::default();
+    };
+    let stretches = ((last - first) / STRETCH_NS).clamp(1, STRETCHES);
+    let length = (last - first) / stretches + 1;
     let mut pairs: BTreeMap<(usize, usize), Messages> = BTreeMap::new();
-    for (hosts, moment, difference, was_waited_in) in found {
-        let stretch = ((moment - first) / length) as usize;
+    messages(matched, before, |hosts, sent, difference, was_waited_in| {
+        let stretch = ((sent - first) / length) as usize;
         let messages = pairs.entry(hosts).or_default();
         messages.add(stretch, difference, was_waited_in);
-    }
+    });
     let moment = |stretch: usize| first + length * stretch as i64 + length / 2;
+    // By how much the times of the second host are moved to be those of the first, by stretch.
+    let offsets = |from: usize, to: usize| -> Vec<(i64, Offset)> {
+        let least =
+            |pair: (usize, usize), stretch: usize| pairs.get(&pair)?.least.get(&stretch).copied();
+        let all = (0..stretches as usize).filter_map(|stretch| {
+            let (there, back) = (least((from, to), stretch), least((to, from), stretch));
+            Some((moment(stretch), offset(there, back)?))
+        });
+        all.collect()
+    };
+    let mut found = Found::default();
+    for &pair in pairs.keys() {
+        let off_ns = offsets(pair.0, pair.1)
+            .into_iter()
+            .map(|(_, (_, off_ns))| off_ns)
+            .max();
+        if let Some(off_ns) = off_ns {
+            found.apart_ns.insert(in_order(pair), off_ns);
+        }
+    }
     // From host to host, the least uncertain first.
-    let mut known: BTreeMap<usize, Correction> = BTreeMap::new();
-    for (host, _) in is_known.iter().enumerate().filter(|(_, is)| **is) {
-        known.insert(host, Correction {
-            host,
-            points: Vec::new(),
-            uncertainty_ns: 0,
-        });
-    }
+    let mut reached: BTreeMap<usize, u64> = BTreeMap::new();
+    let known = is_known.iter().enumerate().filter(|(_, is)| **is);
+    reached.extend(known.map(|(host, _)| (host, 0)));
     loop {
-        let edges = pairs.keys().flat_map(|&(one, other)| [(one, other), (other, one)]);
-        let edges = edges.filter(|(from, to)| known.contains_key(from) && !known.contains_key(to));
-        let next = edges.filter_map(|(from, to)| {
-            let least = |pair: (usize, usize), stretch: usize| {
-                pairs.get(&pair)?.least.get(&stretch).copied()
-            };
-            let base = &known[&from];
-            let (mut points, mut uncertainty_ns) = (Vec::new(), 0);
-            for stretch in 0..stretches {
-                let pair = (least((from, to), stretch), least((to, from), stretch));
-                let Some((add, off_ns)) = offset(pair.0, pair.1) else {
-                    continue;
-                };
-                let at = moment(stretch);
-                points.push((at, add + interpolate(&base.points, at).unwrap_or(0)));
-                uncertainty_ns = off_ns.max(uncertainty_ns);
-            }
-            (!points.is_empty()).then(|| Correction {
-                host: to,
-                points,
-                uncertainty_ns: uncertainty_ns.saturating_add(base.uncertainty_ns),
-            })
+        let edges = found.apart_ns.iter();
+        let edges = edges.flat_map(|(&(one, other), &ns)| [(one, other, ns), (other, one, ns)]);
+        let next = edges.filter_map(|(from, to, off_ns)| {
+            let base_ns = reached.get(&from).filter(|_| !reached.contains_key(&to))?;
+            Some((base_ns.saturating_add(off_ns), to, from))
         });
-        let Some(next) = next.min_by_key(|one| (one.uncertainty_ns, one.host)) else {
-            break;
+        let Some((uncertainty_ns, host, from)) = next.min() else {
+            return found;
         };
-        known.insert(next.host, next);
+        let offsets = offsets(from, host).into_iter();
+        let points = offsets.map(|(at, (add, _))| {
+            let base = found.corrections.get(&from);
+            let base = base.and_then(|base| interpolate(&base.points, at));
+            (at, add + base.unwrap_or(0))
+        });
+        let correction = Correction {
+            host,
+            points: points.collect(),
+            uncertainty_ns,
+        };
+        reached.insert(host, uncertainty_ns);
+        found.corrections.insert(host, correction);
     }
-    let found = known.into_values();
-    found.filter(|one| !is_known[one.host]).collect()
 }

@@ -265,7 +265,9 @@ impl Matched {
         }
         for group in &mut matched.groups {
             let calls = &matched.calls;
-            group.calls.sort_by_key(|call| (calls[*call as usize].start, *call));
+            group
+                .calls
+                .sort_by_key(|call| (calls[*call as usize].start, *call));
             let ranks = matchable[group.calls[0] as usize].call.ranks;
             group.is_whole = group.calls.len() == ranks as usize;
             let mut calls = group.calls.iter().copied();
@@ -315,7 +317,11 @@ impl Matched {
                 Role::ToRoot if is_root => to.push((Kind::AtRoot, On::Group(group))),
                 // Large ones are sent when the root is there; and ranks pass on what they get from others.
                 Role::ToRoot => {
-                    to.extend(of_group.root.map(|root| (Kind::LateReceiver, On::Call(root))));
+                    to.extend(
+                        of_group
+                            .root
+                            .map(|root| (Kind::LateReceiver, On::Call(root))),
+                    );
                     to.push((Kind::Relay, On::Some(group)));
                 }
                 Role::Scan => {
@@ -369,7 +375,9 @@ impl Matched {
         }
         for group in &mut self.groups {
             let calls = &self.calls;
-            group.calls.sort_by_key(|call| (calls[*call as usize].start, *call));
+            group
+                .calls
+                .sort_by_key(|call| (calls[*call as usize].start, *call));
         }
     }
 

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::containers::sets::IntervalSet;
 use crate::model::ProcessId;
-use clocks::{Correction, corrections};
+use clocks::Correction;
 use matching::Matched;
 use waits::Waits;
 
@@ -49,6 +49,8 @@ pub(crate) struct OfRank {
 #[derive(Debug, Default)]
 pub(crate) struct Job {
     matched: Matched,
+    /// How far the clocks of two hosts that exchange messages may be apart, the smaller number first.
+    apart_ns: BTreeMap<(usize, usize), u64>,
     waits: Waits,
     ranks: BTreeMap<ProcessId, OfRank>,
 }
@@ -67,8 +69,10 @@ impl Job {
     }
 
     /// What messages say of the clocks of hosts that are not known yet.
-    pub(crate) fn corrections(&self, is_known: &[bool]) -> Vec<Correction> {
-        corrections(&self.matched, is_known)
+    pub(crate) fn corrections(&mut self, is_known: &[bool]) -> Vec<Correction> {
+        let found = clocks::find(&self.matched, is_known);
+        self.apart_ns = found.apart_ns;
+        found.corrections.into_values().collect()
     }
 
     /// Finds the waits. `common` is as for [`Job::new`], by corrected clocks; `uncertainty_ns` says how far two hosts may be apart there.
@@ -78,7 +82,14 @@ impl Job {
         uncertainty_ns: impl Fn(usize, usize) -> Option<u64>,
     ) {
         self.matched.move_to(common);
-        self.waits = Waits::new(&self.matched, uncertainty_ns);
+        self.waits = Waits::new(&self.matched, |one, other| {
+            let direct_ns = self
+                .apart_ns
+                .get(&(one.min(other), one.max(other)))
+                .copied();
+            let over_others_ns = uncertainty_ns(one, other);
+            direct_ns.into_iter().chain(over_others_ns).min()
+        });
         self.sum_up();
     }
 
@@ -108,6 +119,7 @@ impl Job {
             matched,
             waits,
             ranks,
+            ..
         } = self;
         let late_ns = Replay::new(matched, waits).late_ns();
         for (line, late_ns) in matched.lines.iter().zip(late_ns) {

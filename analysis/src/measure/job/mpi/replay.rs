@@ -3,6 +3,8 @@
 //! A call begins when the one before it on its thread has ended and the work between them is done. It ends when all that it depends on has begun, and the time
 //! has passed that it took after that. So a rank that is faster helps as far as nothing else is waited for then.
 
+use std::collections::BTreeMap;
+
 use super::matching::{Kind, Matched, On};
 use super::waits::Waits;
 use crate::measure::job::ranks::lower_median;
@@ -15,6 +17,12 @@ pub(crate) struct Replay<'m> {
     waits: &'m Waits,
     /// When the last call of each collective began.
     last_begins: Vec<i64>,
+    /// From host to host, the least time from the begin of a send to the end of its receive.
+    least_ns: BTreeMap<(usize, usize), i64>,
+    /// How long calls of each function take when all is there.
+    usual_ns: Vec<i64>,
+    /// Whether calls of which it is not known for what they waited are so few that it may be guessed.
+    guesses: bool,
     /// The group that each call is of, plus one.
     groups: Vec<u32>,
     /// By call, in which stretch of the job the work in front of it is.
@@ -39,10 +47,15 @@ impl<'m> Replay<'m> {
                 .max()
                 .unwrap_or(0)
         });
+        let unknown = matched.calls.iter().filter(|call| call.is_unknown).count();
+        let few = (FEW_UNKNOWN * matched.calls.len() as f64) as usize;
         let mut replay = Self {
             matched,
             waits,
             last_begins: last_begins.collect(),
+            least_ns: least_ns(matched),
+            usual_ns: usual_ns(matched, waits),
+            guesses: (1..=few).contains(&unknown),
             groups,
             stretches: Vec::new(),
             work_ns: Vec::new(),
@@ -111,9 +124,12 @@ impl<'m> Replay<'m> {
 
     /// By stretch and line, how long each piece of work between two calls is at most, where some processes are like the others, or all alike: where work comes in
     /// pieces, the longest ones are what a rank does longer than others.
-    fn limits(&self, is_changed: &impl Fn(ProcessId) -> bool) -> Vec<Vec<u64>> {
+    fn limits(&self, is_changed: Option<&dyn Fn(ProcessId) -> bool>) -> Vec<Vec<u64>> {
         let lines = &self.matched.lines;
-        let changed: Vec<bool> = lines.iter().map(|line| is_changed(line.process)).collect();
+        let changed = lines
+            .iter()
+            .map(|line| is_changed.is_some_and(|is_changed| is_changed(line.process)));
+        let changed: Vec<bool> = changed.collect();
         let all = changed.iter().all(|one| *one);
         let usual_ns = self.work_ns.iter().map(|work_ns| {
             let others = work_ns.iter().zip(&changed);
@@ -123,7 +139,11 @@ impl<'m> Replay<'m> {
         });
         let usual_ns: Vec<u64> = usual_ns.collect();
         let mut limits = vec![vec![u64::MAX; lines.len()]; self.work_ns.len()];
-        for (place, line) in lines.iter().enumerate().filter(|(place, _)| changed[*place]) {
+        for (place, line) in lines
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| changed[*place])
+        {
             let mut at = line.calls.start;
             while at < line.calls.end {
                 let stretch = self.stretches[at];
@@ -131,7 +151,8 @@ impl<'m> Replay<'m> {
                 let end = end.unwrap_or(line.calls.end);
                 let stretch = stretch as usize;
                 if self.work_ns[stretch][place] > usual_ns[stretch] {
-                    let mut pieces: Vec<u64> = (at..end).map(|call| self.work_in_front(call)).collect();
+                    let mut pieces: Vec<u64> =
+                        (at..end).map(|call| self.work_in_front(call)).collect();
                     limits[stretch][place] = limit(&mut pieces, usual_ns[stretch]);
                 }
                 at = end;
@@ -146,7 +167,9 @@ impl<'m> Replay<'m> {
         let line = &matched.lines[matched.calls[call].line as usize];
         match call == line.calls.start {
             true => 0,
-            false => (matched.calls[call].start - matched.calls[call - 1].end).max(0).unsigned_abs(),
+            false => (matched.calls[call].start - matched.calls[call - 1].end)
+                .max(0)
+                .unsigned_abs(),
         }
     }
 
@@ -171,9 +194,17 @@ impl<'m> Replay<'m> {
 
     /// How long the job takes from its first call to the end of the last one, where the processes for which `is_changed` holds work no longer than the others;
     /// where it holds for all, than the median.
-    pub(crate) fn run(&self, is_changed: impl Fn(ProcessId) -> bool) -> Option<u64> {
+    pub(crate) fn run(&self, is_changed: Option<&dyn Fn(ProcessId) -> bool>) -> Option<u64> {
+        let took_ns = self.once(None, false)?;
+        let Some(is_changed) = is_changed else {
+            return Some(took_ns);
+        };
+        Some(self.once(Some(is_changed), self.guesses)?.min(took_ns))
+    }
+
+    fn once(&self, is_changed: Option<&dyn Fn(ProcessId) -> bool>, guesses: bool) -> Option<u64> {
         let matched = self.matched;
-        let limits = self.limits(&is_changed);
+        let limits = self.limits(is_changed);
         let mut run = Run {
             replay: self,
             limits: &limits,
@@ -188,6 +219,7 @@ impl<'m> Replay<'m> {
             waiting: vec![Vec::new(); matched.lines.len()],
             waiting_for_all: vec![Vec::new(); matched.groups.len()],
             ready: (0..matched.lines.len()).rev().collect(),
+            guesses,
         };
         run.all();
         let first = matched.lines.iter().filter(|line| !line.calls.is_empty());
@@ -198,6 +230,9 @@ impl<'m> Replay<'m> {
         u64::try_from(last - first).ok().filter(|span| *span > 0)
     }
 }
+
+/// Where more than this part of the calls wait for something that is not known, nothing is guessed about these.
+const FEW_UNKNOWN: f64 = 0.1;
 
 /// Fewer stretches than this say little of what a rank does in front of its first call and behind its last.
 const SEVERAL: usize = 4;
@@ -228,6 +263,44 @@ fn usual_piece(mut pieces: Vec<u64>) -> u64 {
     found.unwrap_or(0)
 }
 
+/// No message takes longer because of others: where each was there before its receive began, the least time says little.
+const MESSAGE_NS: i64 = 20_000;
+
+fn least_ns(matched: &Matched) -> BTreeMap<(usize, usize), i64> {
+    let mut least: BTreeMap<(usize, usize), i64> = BTreeMap::new();
+    for call in &matched.calls {
+        for &(kind, on) in matched.depends(call) {
+            let On::Call(other) = on else { continue };
+            if matches!(kind, Kind::LateReceiver | Kind::Relay) {
+                continue;
+            }
+            let other = &matched.calls[other as usize];
+            let hosts = (matched.line(other).host, matched.line(call).host);
+            let took_ns = (call.end - other.start).min(MESSAGE_NS);
+            let known = least.entry(hosts).or_insert(took_ns);
+            *known = took_ns.min(*known);
+        }
+    }
+    least
+}
+
+fn usual_ns(matched: &Matched, waits: &Waits) -> Vec<i64> {
+    let mut of_functions: Vec<Vec<i64>> = vec![Vec::new(); matched.names.len()];
+    for (place, call) in matched
+        .calls
+        .iter()
+        .enumerate()
+        .filter(|(_, call)| !call.is_unknown)
+    {
+        let until = waits.of(place).map_or(call.start, |wait| wait.until);
+        of_functions[call.name as usize].push(call.end - until);
+    }
+    let usual = of_functions.iter_mut();
+    usual
+        .map(|all| lower_median(all).unwrap_or(i64::MAX))
+        .collect()
+}
+
 /// One time through the calls.
 struct Run<'r> {
     replay: &'r Replay<'r>,
@@ -242,6 +315,8 @@ struct Run<'r> {
     waiting: Vec<Vec<usize>>,
     waiting_for_all: Vec<Vec<usize>>,
     ready: Vec<usize>,
+    /// Calls of which it is not known for what they waited wait no longer than others.
+    guesses: bool,
 }
 
 impl Run<'_> {
@@ -269,7 +344,6 @@ impl Run<'_> {
         let line = &matched.lines[place];
         while self.next[place] < line.calls.end {
             let at = self.next[place];
-            let call = &matched.calls[at];
             let start = match self.starts[at] {
                 Some(start) => start,
                 None => {
@@ -288,45 +362,71 @@ impl Run<'_> {
                     start
                 }
             };
-            let wait = self.replay.waits.of(at);
-            let mut ready = start;
-            let mut began = call.start;
-            for &(kind, on) in matched.depends(call) {
-                // A sender that has not waited for its receiver needs not, nor a rank for one that passes on.
-                let has_waited = wait.is_some_and(|wait| wait.kind == kind);
-                if matches!(kind, Kind::LateReceiver | Kind::Relay) && !has_waited {
-                    continue;
-                }
-                let on = match (kind, wait) {
-                    (Kind::Relay, Some(wait)) => On::Call(wait.other),
-                    _ => on,
-                };
-                let (new, old) = match on {
-                    On::Call(other) => (
-                        self.starts[other as usize],
-                        matched.calls[other as usize].start,
-                    ),
-                    On::Some(_) => continue,
-                    On::Group(group) => {
-                        let (missing, last) = self.groups[group as usize];
-                        let old = self.replay.last_begins[group as usize];
-                        ((missing == 0).then_some(last), old)
-                    }
-                };
-                began = began.max(old.min(call.end));
-                match new {
-                    Some(new) => ready = ready.max(new),
-                    None if is_forced => {}
-                    None => {
-                        self.wait_for(place, on);
-                        return;
-                    }
-                }
-            }
+            let Some(end) = self.end(place, at, start, is_forced) else {
+                return;
+            };
             is_forced = false;
-            self.ends[at] = ready + (call.end - began).max(0);
+            self.ends[at] = end;
             self.next[place] += 1;
         }
+    }
+
+    /// When a call ends that begins at a time; `None` where it waits for something that has not begun.
+    fn end(&mut self, place: usize, at: usize, start: i64, is_forced: bool) -> Option<i64> {
+        let (replay, matched) = (self.replay, self.replay.matched);
+        let call = &matched.calls[at];
+        let wait = replay.waits.of(at);
+        let (mut end, mut last) = (i64::MIN, None);
+        for &(kind, on) in matched.depends(call) {
+            // A sender that has not waited for its receiver needs not, nor a rank for one that passes on.
+            let has_waited = wait.is_some_and(|wait| wait.kind == kind);
+            if matches!(kind, Kind::LateReceiver | Kind::Relay) && !has_waited {
+                continue;
+            }
+            let on = match (kind, wait) {
+                (Kind::Relay, Some(wait)) => On::Call(wait.other),
+                _ => on,
+            };
+            let (new, old, least_ns) = match on {
+                On::Call(other) => {
+                    let hosts = (matched.calls[other as usize], call);
+                    let hosts = (matched.line(&hosts.0).host, matched.line(hosts.1).host);
+                    (
+                        self.starts[other as usize],
+                        matched.calls[other as usize].start,
+                        replay.least_ns.get(&hosts).copied().unwrap_or(0),
+                    )
+                }
+                On::Some(_) => continue,
+                On::Group(group) => {
+                    let (missing, last) = self.groups[group as usize];
+                    let old = replay.last_begins[group as usize];
+                    ((missing == 0).then_some(last), old, 0)
+                }
+            };
+            match new {
+                Some(new) => {
+                    end = end.max(new + least_ns.min(call.end - old));
+                    if last.is_none_or(|(known, _)| old > known) {
+                        last = Some((old, new));
+                    }
+                }
+                None if is_forced => {}
+                None => {
+                    self.wait_for(place, on);
+                    return None;
+                }
+            }
+        }
+        // How long it takes when all is there. Clocks of hosts differ: what ends before the other side has begun is as early again.
+        let mut rest_ns = call.end - call.start;
+        if let Some((old, new)) = last.filter(|(old, _)| *old > call.start) {
+            end = end.max(new + (call.end - old));
+            rest_ns = (call.end - old).max(0);
+        } else if call.is_unknown && self.guesses {
+            rest_ns = rest_ns.min(replay.usual_ns[call.name as usize]);
+        }
+        Some(end.max(start + rest_ns))
     }
 
     /// When a call begins.

@@ -117,10 +117,11 @@ fn a_rank_that_is_faster_saves_what_others_waited_for_it() {
     let told = chain();
     let job = told.job();
     let replay = job.replay();
-    assert_eq!(replay.run(|_| false), Some(200_000));
-    // Between the barriers rank 0 works for 179, the others for 77 and 65: it sends after 65/179 of 140, at 60.838. Rank 2 ends its receive 25 later, and works for 15.
-    let changed = replay.run(|process| process.index() == 0);
-    assert_eq!(changed, Some(60_838 + 25_000 + 15_000 + 10_000));
+    assert_eq!(replay.run(None), Some(200_000));
+    // Between the barriers rank 0 works for 140 and 39, the others for 77 and 65 in all: it works for 32.5 each time, and sends at 42.5. So rank 1, which receives
+    // from 50 on, waits no more, and rank 2 ends its receive at 75. It works for 15.
+    let changed = replay.run(Some(&|process| process.index() == 0));
+    assert_eq!(changed, Some(75_000 + 15_000 + 10_000));
 }
 
 #[test]

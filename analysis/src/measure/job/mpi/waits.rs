@@ -176,5 +176,6 @@ fn relay(matched: &Matched, (place, call): (u32, &Timed), group: u32) -> Option<
     let calls = &matched.groups[group as usize].calls;
     let before = calls.partition_point(|other| begins(*other) <= call.end);
     let last = calls[..before].iter().rev().find(|other| **other != place);
-    last.copied().filter(|last| call.end - begins(*last) <= soon)
+    last.copied()
+        .filter(|last| call.end - begins(*last) <= soon)
 }
