@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::common::Scratch;
+use crate::common::{Scratch, rows};
 use rsys_analysis::ranks;
 use rsys_analysis::read::BytesRead;
-use rsys_analysis::show::json;
 use rsys_analysis::table::Answer;
 use rsys_synthetic::mpi::{Flows, MpiJob, Outcome, faulty, healthy, simulate, write};
 use serde_json::Value;
@@ -24,11 +23,6 @@ fn ask(job: &MpiJob, outcome: &Outcome) -> Answer {
         .collect();
     files.sort();
     ranks::collectives(&files, &BytesRead::default(), 2).0
-}
-
-/// The rows of a table.
-fn rows(answer: &Answer, table: &str) -> Vec<Value> {
-    json(answer)[table].as_array().cloned().unwrap_or_default()
 }
 
 /// What a job is, in a line.

@@ -165,7 +165,7 @@ pub(crate) fn limit(mut all: Vec<&mut Calls>) {
 }
 
 fn shorten(all: &mut [&mut Calls]) {
-    let with_calls = all.iter().filter(|calls| calls.len() > 0).count();
+    let with_calls = all.iter().filter(|calls| !calls.is_empty()).count();
     let most = CALLS / with_calls.max(1);
     all.iter_mut().for_each(|calls| calls.truncate(most));
 }
