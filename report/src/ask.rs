@@ -206,12 +206,12 @@ fn advice(answers: Vec<Part>, cost: &Table) -> Answer {
     let (mut further, shown): (Vec<Part>, Vec<Part>) =
         answers.into_iter().partition(|(name, _)| is_further(name));
     for (_, stuck) in further.iter_mut().filter(|(name, _)| *name == "stuck") {
-        let [causes @ .., last_places] = &mut stuck.tables[..] else {
+        let [never_done, never_ended, last @ ..] = &mut stuck.tables[..] else {
             continue;
         };
         // Where processes were at their end is of interest where they hung.
-        if causes.iter().all(|table| table.rows.is_empty()) {
-            last_places.rows_in_text = 0;
+        if never_done.rows.is_empty() && never_ended.rows.is_empty() {
+            last.iter_mut().for_each(|table| table.rows_in_text = 0);
         }
     }
     // What is wrong with the files; what each question lacks is in what was not judged.

@@ -8,6 +8,7 @@
 mod hung;
 mod never_done;
 mod process;
+mod threads;
 #[cfg(test)]
 mod tests;
 
@@ -47,6 +48,7 @@ impl Measure for Stuck {
             gpu: true,
             host: true,
             samples: true,
+            locks: true,
             ..Kinds::default()
         }
     }
@@ -123,6 +125,10 @@ impl Measure for Stuck {
         for index in got_on {
             self.processes[index].forget();
         }
+        for wait in &batch.lock_waits {
+            let process = entry(&mut self.processes, wait.process.index());
+            process.waits_for_lock(wait);
+        }
         for sample in &batch.samples {
             if sample.basis == Basis::Event {
                 continue;
@@ -185,7 +191,7 @@ impl Measure for Stuck {
             });
         }
         Answer {
-            tables: vec![table, hung, processes],
+            tables: vec![table, hung, processes, self.threads(model)],
             notes,
             is_empty,
             ..Answer::default()

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::LONG_NS;
 use super::hung::OfGpu;
-use crate::model::{CollectiveCall, Model, ProcessId, StackId, TextId, ThreadId};
+use crate::model::{CollectiveCall, LockWait, Model, ProcessId, StackId, TextId, ThreadId};
 use crate::program::code_place::{place_text, runtime_call};
 
 /// The most calls kept per communicator and process: the last ones, which may be submitted and not finished.
@@ -50,6 +50,8 @@ pub(super) struct OfProcess {
     /// Begins of calls that were open when the trace ended.
     pub(super) open: HashSet<(ThreadId, u64)>,
     pub(super) seen: HashMap<ThreadId, Seen>,
+    /// The last wait of each thread for a lock: its end, and by whom the lock was held.
+    pub(super) locks: HashMap<ThreadId, (u64, TextId)>,
 }
 impl OfProcess {
     pub(super) fn called(&mut self, call: &CollectiveCall) {
@@ -138,6 +140,13 @@ impl OfProcess {
         }
     }
 
+    pub(super) fn waits_for_lock(&mut self, wait: &LockWait) {
+        let last = self.locks.entry(wait.thread).or_default();
+        if last.0 <= wait.end_ns {
+            *last = (wait.end_ns, wait.holder);
+        }
+    }
+
     pub(super) fn see(
         &mut self,
         thread: ThreadId,
@@ -220,15 +229,19 @@ impl OfProcess {
         let seen = self.seen.get(&of_caller.or_else(main)?)?;
         let mut places: BTreeMap<(String, bool), u64> = BTreeMap::new();
         for (&(stack, waits), &(sum_ns, _)) in seen {
-            let (call, stack) = runtime_call(stack, model).unwrap_or(("", stack));
-            let text = match (call, place_text(stack, model)) {
-                ("", place) => place.unwrap_or_else(|| "[unknown]".to_owned()),
-                (call, Some(place)) => format!("{call} in {place}"),
-                (call, None) => call.to_owned(),
-            };
-            *places.entry((text, waits)).or_default() += sum_ns;
+            *places.entry((place_of(stack, model), waits)).or_default() += sum_ns;
         }
         let most = places.into_iter().min_by_key(|(_, ns)| Reverse(*ns));
         most.map(|((text, waits), ns)| (text, ns, waits))
+    }
+}
+
+/// A call of a runtime and where it was made, or the place in the program.
+pub(super) fn place_of(stack: StackId, model: &Model) -> String {
+    let (call, stack) = runtime_call(stack, model).unwrap_or(("", stack));
+    match (call, place_text(stack, model)) {
+        ("", place) => place.unwrap_or_else(|| "[unknown]".to_owned()),
+        (call, Some(place)) => format!("{call} in {place}"),
+        (call, None) => call.to_owned(),
     }
 }
