@@ -68,6 +68,12 @@ pub fn compare(reference: &Side, candidate: &Side, limit_share: Option<f64>) -> 
                 .to_owned(),
         );
     }
+    match compared.functions_by_chance() {
+        0 => {}
+        count => notes.push(format!(
+            "{count} functions differ by no more than chance: their rows are in JSON (--json)"
+        )),
+    }
     notes.extend(other_amounts([reference, candidate], &compared.kernels));
     if compared.has_slower_collectives() {
         notes.push(
@@ -129,6 +135,16 @@ impl Item {
             (_, Some(Verdict::Less)) => "faster",
             (_, Some(Verdict::Same)) => "no change",
             _ => "unknown",
+        }
+    }
+
+    /// Whether a function differs by no more than chance. Of other things it is not known.
+    fn is_chance(&self) -> bool {
+        let known = || self.estimates.iter().flatten();
+        match self.verdict() {
+            "no change" => known().any(Estimate::is_of_samples),
+            "new" | "gone" => known().all(Estimate::is_chance),
+            _ => false,
         }
     }
 
@@ -210,9 +226,11 @@ impl Compared {
                 }
             }
             items.sort_by(|one, other| {
+                let chance = one.is_chance().cmp(&other.is_chance());
                 let effects = other.effect().abs().total_cmp(&one.effect().abs());
                 let totals = other.totals[0].total_cmp(&one.totals[0]);
-                effects.then(totals).then_with(|| one.name.cmp(&other.name))
+                let order = chance.then(effects).then(totals);
+                order.then_with(|| one.name.cmp(&other.name))
             });
         }
     }
@@ -238,13 +256,20 @@ impl Compared {
     }
 
     fn functions(&self) -> Table {
-        table(
+        let mut table = table(
             "diff_functions",
             "CPU time of functions, without those that they call",
             "function",
             "_ns",
             &self.functions,
-        )
+        );
+        table.rows_in_text = ROWS.min(self.functions.len() - self.functions_by_chance());
+        table
+    }
+
+    /// How many functions differ by no more than chance. They come last.
+    fn functions_by_chance(&self) -> usize {
+        self.functions.iter().filter(|one| one.is_chance()).count()
     }
 
     fn idle(&self) -> Table {

@@ -10,6 +10,7 @@ use crate::measure::gpu::launch::Launch;
 use crate::measure::gpu::memory::Memory;
 use crate::measure::gpu::timeline::Timeline;
 use crate::measure::host::functions::Functions;
+use crate::measure::host::lives::Lives;
 use crate::measure::pictures::spread::{Spread, Stretch};
 use crate::model::Model;
 use crate::table::Answer;
@@ -17,6 +18,9 @@ use crate::table::view::{View, rows};
 
 /// From so many runs on, those tell how much is chance.
 const REPETITIONS_MIN: usize = 3;
+
+/// The CPU time of a run.
+const CPU: &str = "CPU";
 
 /// What is asked of a run, under the names of the questions; `spread` is shared with what is asked.
 #[must_use]
@@ -27,6 +31,7 @@ pub fn measures(spread: &Spread) -> Vec<(&'static str, Box<dyn Measure>)> {
         ("launch", Box::<Launch>::default()),
         ("functions", Box::<Functions>::default()),
         ("memory", Box::<Memory>::default()),
+        ("lives", Box::<Lives>::default()),
         ("spread", Box::new(spread.clone())),
     ]
 }
@@ -155,7 +160,7 @@ impl Side {
             ("exposed_memcpy_ns", "exposed copies"),
             ("idle_ns", "idle"),
         ];
-        self.of_runs(|run| {
+        let mut times = self.of_runs(|run| {
             let devices = run.rows("timeline", "devices");
             let mut times: Vec<(String, f64)> = devices
                 .iter()
@@ -164,10 +169,23 @@ impl Side {
                 })
                 .collect();
             for process in run.rows("functions", "processes") {
-                times.push(("CPU".to_owned(), process.count("cpu_ns") as f64));
+                times.push((CPU.to_owned(), process.count("cpu_ns") as f64));
             }
+            let lives = run.rows("lives", "lives");
+            let first_ns = lives.iter().map(|life| life.count("start_ns")).min();
+            let last_ns = lives.iter().map(|life| life.count("end_ns")).max();
+            let wall_ns = last_ns.zip(first_ns).map(|(last, first)| last - first);
+            times.extend(wall_ns.map(|ns| ("wall".to_owned(), ns as f64)));
             times
-        })
+        });
+        if !self.has_repetitions()
+            && let Some(cpu) = times.get_mut(CPU)
+        {
+            let processes = self.runs.iter().flat_map(|run| run.rows("functions", "processes"));
+            let samples = processes.map(|process| process.count("samples")).sum();
+            *cpu = Estimate::of_samples(cpu.value, samples);
+        }
+        times
     }
 
     /// Idle time of GPUs by cause and place.

@@ -8,6 +8,12 @@ pub const LEAST_CHANGE: f64 = 0.005;
 /// Fewer units say nothing of how much they vary.
 const UNITS_MIN: usize = 3;
 
+/// Of fewer samples, none in another run is chance.
+const SAMPLES_MIN: u64 = 10;
+
+/// The variance of a count is known by the count.
+const COUNTED_FREEDOM: f64 = 30.0;
+
 /// Draws for the interval of a change.
 const DRAWS: usize = 1000;
 
@@ -39,6 +45,8 @@ pub struct Estimate {
     /// How many independent values the variance is of, less one.
     freedom: f64,
     units: Vec<Unit>,
+    /// Of how many samples it is, if it is of samples.
+    samples: Option<u64>,
 }
 
 impl Estimate {
@@ -57,19 +65,33 @@ impl Estimate {
             variance: (units.len() >= UNITS_MIN).then_some(variance),
             freedom,
             units,
+            samples: None,
         }
     }
 
-    /// A time of which samples were counted: by chance another number of them would have been.
+    /// A time of which samples were counted: by chance another number of them would have been. How much that varies the number itself says.
     #[must_use]
     pub fn of_samples(value: f64, samples: u64) -> Self {
-        let samples = samples as f64;
+        let count = samples as f64;
         Self {
             value,
-            variance: (samples >= UNITS_MIN as f64).then_some(value * value / samples),
-            freedom: samples - 1.0,
+            variance: (samples > 0).then(|| value * value / count),
+            freedom: COUNTED_FREEDOM,
             units: Vec::new(),
+            samples: Some(samples),
         }
+    }
+
+    /// Whether it is a count of samples.
+    #[must_use]
+    pub fn is_of_samples(&self) -> bool {
+        self.samples.is_some()
+    }
+
+    /// Whether it is of so few samples that it may be there in one run and not in another by chance.
+    #[must_use]
+    pub fn is_chance(&self) -> bool {
+        self.samples.is_some_and(|samples| samples < SAMPLES_MIN)
     }
 
     /// The mean of repetitions. One alone says nothing of its error.
@@ -96,6 +118,7 @@ impl Estimate {
             variance: (freedom > 0.0).then_some(variance),
             freedom,
             units: Vec::new(),
+            samples: None,
         }
     }
 }
