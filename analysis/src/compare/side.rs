@@ -171,10 +171,15 @@ impl Side {
             for process in run.rows("functions", "processes") {
                 times.push((CPU.to_owned(), process.count("cpu_ns") as f64));
             }
-            let lives = run.rows("lives", "lives");
-            let first_ns = lives.iter().map(|life| life.count("start_ns")).min();
-            let last_ns = lives.iter().map(|life| life.count("end_ns")).max();
-            let wall_ns = last_ns.zip(first_ns).map(|(last, first)| last - first);
+            // Each host has a clock of its own.
+            let mut hosts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+            for life in run.rows("lives", "lives") {
+                let (start_ns, end_ns) = (life.count("start_ns"), life.count("end_ns"));
+                let of_host = hosts.entry(life.text("host").to_owned());
+                let span = of_host.or_insert((start_ns, end_ns));
+                *span = (span.0.min(start_ns), span.1.max(end_ns));
+            }
+            let wall_ns = hosts.values().map(|(first, last)| last - first).max();
             times.extend(wall_ns.map(|ns| ("wall".to_owned(), ns as f64)));
             times
         });
