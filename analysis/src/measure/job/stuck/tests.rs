@@ -5,7 +5,7 @@ mod hung;
 use super::never_done::named;
 use super::*;
 use crate::model::{
-    CollectiveCall, Frame, GpuRecord, HostSlice, Process, Sample, StackId, Thread, ThreadId,
+    CollectiveCall, Frame, GpuRecord, HostSlice, LockWait, Process, Sample, StackId, Thread, ThreadId,
 };
 use crate::table::view::rows;
 
@@ -390,4 +390,46 @@ fn ranks_are_named_in_runs() {
     assert_eq!(named(&[3, 1, 2, 7, 8]), "rank 1 to 3, 7, 8");
     let odd: Vec<usize> = (0..70).filter(|rank| rank % 2 == 1).collect();
     assert!(named(&odd).ends_with("31, and 19 more"), "{}", named(&odd));
+}
+
+#[test]
+fn threads_that_wait_for_each_other_are_all_named() {
+    let mut job = Ranks::new(1);
+    job.model.threads.push(Thread {
+        process: ProcessId::new(0),
+        tid: 101,
+        ..Thread::default()
+    });
+    for second in 15..20 {
+        job.sample(0, &["main", "join", "futex"], (second * S + 1, S), Basis::WaitTime);
+        job.sample(0, &["work", "take_lock", "futex"], (second * S + 2, S), Basis::WaitTime);
+        job.batch.samples.last_mut().unwrap().thread = ThreadId::new(1);
+    }
+    // One that has ended before is in no deadlock.
+    job.sample(0, &["early", "futex"], (3 * S, S), Basis::WaitTime);
+    job.batch.samples.last_mut().unwrap().thread = ThreadId::new(2);
+    job.model.threads.push(Thread::default());
+    let holder = job.model.texts.intern("grow (pool.py:7)");
+    job.batch.lock_waits.push(LockWait {
+        start_ns: 15 * S,
+        end_ns: 19 * S,
+        thread: ThreadId::new(1),
+        holder,
+        ..LockWait::default()
+    });
+    let answer = job.answer();
+    let found: Vec<_> = rows(Some(&answer), "last_threads")
+        .iter()
+        .map(|row| {
+            let text = |key| row.text(key).to_owned();
+            (row.count("thread"), text("place"), text("waited_for"), text("holder"))
+        })
+        .collect();
+    let told = |thread, place: &str, holder: &str| {
+        (thread, place.to_owned(), "futex".to_owned(), holder.to_owned())
+    };
+    assert_eq!(
+        found,
+        [told(100, "join", ""), told(101, "take_lock", "grow (pool.py:7)")]
+    );
 }
