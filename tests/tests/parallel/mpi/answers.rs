@@ -73,8 +73,9 @@ fn waits_in_messages_lead_to_the_rank_behind_them() -> TestResult {
             );
             let found = late["place"].as_str().unwrap_or_default();
             assert!(found.starts_with(place), "{what}");
-            let saved = answer["what_if"][0]["saved_share"].as_f64();
-            assert!(saved.is_some_and(|share| share > 0.5), "{what}");
+            // The rank sleeps for 600 ms longer than the others, and more; on a busy machine these are late as well.
+            let saved_ns = answer["what_if"][0]["saved_ns"].as_u64();
+            assert!(saved_ns > Some(100_000_000), "{what}");
             let cause = &answer["mpi_causes"][0];
             assert_eq!(cause["rank"], rank, "{what}");
             assert!(cause["through_ns"].as_u64() > Some(0), "{what}");
