@@ -16,6 +16,9 @@ const PROCESSES: usize = 8;
 const NAMES: usize = 5;
 /// At most this many GPUs' idleness is shown, those with most of it first.
 const GPUS: usize = 4;
+/// Programs of processes that were too short for a trace that have a line, and what stands behind their names.
+const SHORT_PROGRAMS: usize = 3;
+const SHORT: &str = " (no trace: too short)";
 /// Locks that are named.
 const LOCKS: usize = 3;
 /// What takes less of the whole is not named.
@@ -69,12 +72,11 @@ pub fn table(run: &Run<'_>) -> Vec<String> {
         counted(shown.len() as u64, "trace"),
         time(run.wall)
     )];
-    let rows = rows(&shown, run);
-    lines.extend(processes(rows, run.event.is_some()));
+    lines.extend(processes(&shown, run));
     if run.event.is_none() {
         lines.extend(shown.first().and_then(|process| wall(process, run)));
     }
-    let digests = || run.processes.iter().map(|process| &process.digest);
+    let digests = || shown.iter().map(|process| &process.digest);
     let cpu_ns = digests().map(|digest| digest.cpu_ns).sum();
     let functions = digests().flat_map(|digest| &digest.functions);
     lines.extend(run.event.map(|event| format!("{event}, by function:")));
@@ -132,23 +134,8 @@ impl ProcessRow<'_> {
     }
 }
 
-/// Each process with a trace, and those that were too short for one by the names of their programs; the busiest first.
-fn rows<'a>(shown: &[&'a ProcessSummary], run: &Run<'a>) -> Vec<ProcessRow<'a>> {
-    let own = |process: &&'a ProcessSummary| {
-        let rank = process.rank.map(|rank| format!("rank {rank} "));
-        let end = match (process.end, &process.trouble) {
-            (End::StillRunning, _) => ", still running, trace ends here",
-            (_, Some(_)) => ", incomplete",
-            _ => "",
-        };
-        let rank = rank.unwrap_or_default();
-        ProcessRow {
-            of: vec![*process],
-            name: format!("{rank}{} {}{end}", process.pid, process.name),
-            ..ProcessRow::default()
-        }
-    };
-    let mut rows: Vec<ProcessRow<'a>> = shown.iter().map(own).collect();
+/// Processes that were too short for a trace, by the names of their programs; the busiest first.
+fn short_rows<'a>(run: &Run<'a>) -> Vec<ProcessRow<'a>> {
     let mut short: BTreeMap<&str, ProcessRow<'_>> = BTreeMap::new();
     let is_short = |one: &&ProcessSummary| one.short && one.tally.samples > 0;
     for process in run.processes.iter().filter(is_short) {
@@ -159,19 +146,29 @@ fn rows<'a>(shown: &[&'a ProcessSummary], run: &Run<'a>) -> Vec<ProcessRow<'a>> 
         row.unstarted = count;
         row.unstarted_ns = periods.saturating_mul(run.period_ns);
     }
-    rows.extend(short.into_iter().map(|(name, row)| ProcessRow {
-        name: format!("{} x {name} (no trace: too short)", row.count()),
-        ..row
-    }));
+    let mut rows: Vec<_> = short
+        .into_iter()
+        .map(|(name, row)| ProcessRow {
+            name: format!("{} x {name}{SHORT}", row.count()),
+            ..row
+        })
+        .collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.time_ns()));
+    if rows.len() > SHORT_PROGRAMS {
+        let rest = rows.split_off(SHORT_PROGRAMS - 1);
+        let count: u64 = rest.iter().map(ProcessRow::count).sum();
+        rows.push(ProcessRow {
+            unstarted: 0,
+            unstarted_ns: rest.iter().map(|row| row.unstarted_ns).sum(),
+            of: rest.into_iter().flat_map(|row| row.of).collect(),
+            name: format!("{count} x other programs{SHORT}"),
+        });
+    }
     rows
 }
 
-fn processes(mut rows: Vec<ProcessRow<'_>>, counts_events: bool) -> Vec<String> {
-    let has_gpu = rows
-        .iter()
-        .flat_map(|row| &row.of)
-        .any(|one| !one.digest.gpus.is_empty());
+fn processes(shown: &[&ProcessSummary], run: &Run<'_>) -> Vec<String> {
+    let has_gpu = shown.iter().any(|one| !one.digest.gpus.is_empty());
     let line = |cpu: String, gpu: String, idle: String, samples: String, name: &str| {
         let gpu = if has_gpu {
             format!("{gpu:>9}{idle:>9}")
@@ -190,7 +187,7 @@ fn processes(mut rows: Vec<ProcessRow<'_>>, counts_events: bool) -> Vec<String> 
         let weight = digests().map(|digest| digest.cpu_ns).sum::<u64>() + row.unstarted_ns;
         let samples = row.of.iter().map(|process| process.tally.samples);
         line(
-            if counts_events {
+            if run.event.is_some() {
                 u64::to_string(&weight)
             } else {
                 nanoseconds(weight)
@@ -203,29 +200,41 @@ fn processes(mut rows: Vec<ProcessRow<'_>>, counts_events: bool) -> Vec<String> 
     };
     let word = |text: &str| text.to_owned();
     let mut lines = vec![line(
-        word(if counts_events { "events" } else { "CPU" }),
+        word(if run.event.is_some() { "events" } else { "CPU" }),
         word("GPU busy"),
         word("GPU idle"),
         word("samples"),
         "process",
     )];
     // One more row is no longer than the line that stands for it.
-    let named = if rows.len() == PROCESSES + 1 {
-        rows.len()
+    let named = if shown.len() == PROCESSES + 1 {
+        shown.len()
     } else {
         PROCESSES
     };
-    let rest = rows.split_off(rows.len().min(named));
-    lines.extend(rows.iter().map(told));
-    if !rest.is_empty() {
-        let count: u64 = rest.iter().map(ProcessRow::count).sum();
+    let (first, rest) = shown.split_at(shown.len().min(named));
+    for process in first {
+        let rank = process.rank.map(|rank| format!("rank {rank} "));
+        let end = match (process.end, &process.trouble) {
+            (End::StillRunning, _) => ", still running, trace ends here",
+            (_, Some(_)) => ", incomplete",
+            _ => "",
+        };
+        let rank = rank.unwrap_or_default();
         lines.push(told(&ProcessRow {
-            unstarted_ns: rest.iter().map(|row| row.unstarted_ns).sum(),
-            of: rest.into_iter().flat_map(|row| row.of).collect(),
-            name: format!("{count} more"),
-            unstarted: 0,
+            of: vec![*process],
+            name: format!("{rank}{} {}{end}", process.pid, process.name),
+            ..ProcessRow::default()
         }));
     }
+    if !rest.is_empty() {
+        lines.push(told(&ProcessRow {
+            of: rest.to_vec(),
+            name: format!("{} more", rest.len()),
+            ..ProcessRow::default()
+        }));
+    }
+    lines.extend(short_rows(run).iter().map(told));
     lines
 }
 
@@ -546,8 +555,8 @@ mod tests {
         assert_eq!(
             lines[2..5],
             [
-                "   250 ms      600  62 x perl (no trace: too short)",
                 "   5.0 ms       10  7 app",
+                "   250 ms      600  62 x perl (no trace: too short)",
                 "   3.3 ms        0  1 x env (no trace: too short)",
             ],
             "{lines:#?}"

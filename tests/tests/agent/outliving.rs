@@ -244,15 +244,15 @@ fn a_killed_profiler_leaves_gpus_alone() -> TestResult {
             threads_of_ours,
             ..Kept::default()
         };
-        let is_free = wait_until(PATIENCE, || kept(pid) == left);
+        // Quick machines may be done with it by then.
+        let has_ended = || fs::read_to_string(&said).is_ok_and(|said| said.contains("exit "));
+        let is_free = wait_until(PATIENCE, || kept(pid) == left || has_ended());
         assert!(
-            is_free && alive(pid),
+            is_free && (alive(pid) || has_ended()),
             "{stack:?}, {source}: {:?}",
             kept(pid)
         );
-        let ends = wait_until(Duration::from_secs(300), || {
-            fs::read_to_string(&said).is_ok_and(|said| said.contains("exit "))
-        });
+        let ends = wait_until(Duration::from_secs(300), has_ended);
         assert!(ends, "{stack:?}, {source}: the program stands still");
         let said = fs::read_to_string(&said)?;
         assert!(

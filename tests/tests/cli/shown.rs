@@ -78,7 +78,10 @@ fn rows(lines: &[String]) -> Result<Vec<Row>> {
     let is_row = |line: &&String| {
         line.starts_with("  ") && line.len() > 9 * columns && time(line[..9].trim()).is_ok()
     };
-    let rows = lines[2..].iter().take_while(is_row).map(|line| {
+    // No file says anything of those.
+    let has_trace = |line: &&String| !line.ends_with("(no trace: too short)");
+    let rows = lines[2..].iter().take_while(is_row).filter(has_trace);
+    let rows = rows.map(|line| {
         let name = line[9 * columns..].trim();
         let words: Vec<&str> = name.split(' ').collect();
         let pid = match words.as_slice() {
