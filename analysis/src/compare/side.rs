@@ -186,7 +186,10 @@ impl Side {
         if !self.has_repetitions()
             && let Some(cpu) = times.get_mut(CPU)
         {
-            let processes = self.runs.iter().flat_map(|run| run.rows("functions", "processes"));
+            let processes = self
+                .runs
+                .iter()
+                .flat_map(|run| run.rows("functions", "processes"));
             let samples = processes.map(|process| process.count("samples")).sum();
             *cpu = Estimate::of_samples(cpu.value, samples);
         }

@@ -8,9 +8,9 @@
 mod hung;
 mod never_done;
 mod process;
-mod threads;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};

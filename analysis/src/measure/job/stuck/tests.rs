@@ -5,7 +5,8 @@ mod hung;
 use super::never_done::named;
 use super::*;
 use crate::model::{
-    CollectiveCall, Frame, GpuRecord, HostSlice, LockWait, Process, Sample, StackId, Thread, ThreadId,
+    CollectiveCall, Frame, GpuRecord, HostSlice, LockWait, Process, Sample, StackId, Thread,
+    ThreadId,
 };
 use crate::table::view::rows;
 
@@ -401,8 +402,18 @@ fn threads_that_wait_for_each_other_are_all_named() {
         ..Thread::default()
     });
     for second in 15..20 {
-        job.sample(0, &["main", "join", "futex"], (second * S + 1, S), Basis::WaitTime);
-        job.sample(0, &["work", "take_lock", "futex"], (second * S + 2, S), Basis::WaitTime);
+        job.sample(
+            0,
+            &["main", "join", "futex"],
+            (second * S + 1, S),
+            Basis::WaitTime,
+        );
+        job.sample(
+            0,
+            &["work", "take_lock", "futex"],
+            (second * S + 2, S),
+            Basis::WaitTime,
+        );
         job.batch.samples.last_mut().unwrap().thread = ThreadId::new(1);
     }
     // One that has ended before is in no deadlock.
@@ -422,14 +433,27 @@ fn threads_that_wait_for_each_other_are_all_named() {
         .iter()
         .map(|row| {
             let text = |key| row.text(key).to_owned();
-            (row.count("thread"), text("place"), text("waited_for"), text("holder"))
+            (
+                row.count("thread"),
+                text("place"),
+                text("waited_for"),
+                text("holder"),
+            )
         })
         .collect();
     let told = |thread, place: &str, holder: &str| {
-        (thread, place.to_owned(), "futex".to_owned(), holder.to_owned())
+        (
+            thread,
+            place.to_owned(),
+            "futex".to_owned(),
+            holder.to_owned(),
+        )
     };
     assert_eq!(
         found,
-        [told(100, "join", ""), told(101, "take_lock", "grow (pool.py:7)")]
+        [
+            told(100, "join", ""),
+            told(101, "take_lock", "grow (pool.py:7)")
+        ]
     );
 }
