@@ -402,22 +402,17 @@ fn threads_that_wait_for_each_other_are_all_named() {
         ..Thread::default()
     });
     for second in 15..20 {
+        job.sample(0, &["main", "join"], (second * S + 1, S), Basis::WaitTime);
         job.sample(
             0,
-            &["main", "join", "futex"],
-            (second * S + 1, S),
-            Basis::WaitTime,
-        );
-        job.sample(
-            0,
-            &["work", "take_lock", "futex"],
+            &["work", "take_lock"],
             (second * S + 2, S),
             Basis::WaitTime,
         );
         job.batch.samples.last_mut().unwrap().thread = ThreadId::new(1);
     }
     // One that has ended before is in no deadlock.
-    job.sample(0, &["early", "futex"], (3 * S, S), Basis::WaitTime);
+    job.sample(0, &["early"], (3 * S, S), Basis::WaitTime);
     job.batch.samples.last_mut().unwrap().thread = ThreadId::new(2);
     job.model.threads.push(Thread::default());
     let holder = job.model.texts.intern("grow (pool.py:7)");
@@ -442,12 +437,8 @@ fn threads_that_wait_for_each_other_are_all_named() {
         })
         .collect();
     let told = |thread, place: &str, holder: &str| {
-        (
-            thread,
-            place.to_owned(),
-            "futex".to_owned(),
-            holder.to_owned(),
-        )
+        let [place, waited_for] = [place, place].map(str::to_owned);
+        (thread, place, waited_for, holder.to_owned())
     };
     assert_eq!(
         found,
