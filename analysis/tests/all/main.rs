@@ -3,6 +3,7 @@
 mod advice;
 mod advice_of_hangs;
 mod advice_of_jobs;
+mod advice_without_gpu;
 mod calls;
 mod collectives;
 mod common;

@@ -1,0 +1,176 @@
+//! Rules for programs without a GPU, on records made by hand: each with a fault that was planted, and none where all is well.
+
+use crate::common::{self, model, stack, thread};
+use rsys_analysis::advice::advise;
+use rsys_analysis::measure::host::cost::profiling_cost;
+use rsys_analysis::model::{
+    Basis, Batch, HostKind, HostSlice, Model, ProcessId, Sample, Thread, ThreadId,
+};
+use rsys_analysis::show::json;
+use serde_json::Value;
+
+const MS: u64 = 1_000_000;
+
+/// A program of ten seconds, in steps of ten milliseconds.
+struct Program {
+    model: Model,
+    batch: Batch,
+}
+
+impl Program {
+    fn new() -> Self {
+        let mut model = model();
+        model.devices.clear();
+        model.processes[0].sample_period_ns = MS;
+        model.processes[0].wait_frequency_hz = 300;
+        Self {
+            model,
+            batch: Batch::default(),
+        }
+    }
+
+    /// In each step, a thread does something at a place for some milliseconds, up to some others from its begin.
+    fn does(
+        mut self,
+        thread: ThreadId,
+        basis: Basis,
+        place: &[&str],
+        (ms, until_ms): (u64, u64),
+    ) -> Self {
+        let stack = stack(&mut self.model, place);
+        self.batch.samples.extend((0..1_000).map(|step| Sample {
+            time_ns: (10 * step + until_ms) * MS,
+            weight: ms * MS,
+            thread,
+            stack,
+            basis,
+            ..Sample::default()
+        }));
+        self
+    }
+
+    fn runs(self, place: &[&str], ms: u64) -> Self {
+        self.does(thread(0), Basis::CpuTime, place, (ms, ms))
+    }
+
+    fn waits(self, place: &[&str], ms: u64) -> Self {
+        self.does(thread(0), Basis::WaitTime, place, (ms, 10))
+    }
+
+    fn advice(&self) -> Value {
+        let mut measures = common::advice_measures();
+        let answers: Vec<_> = measures
+            .iter_mut()
+            .map(|(name, measure)| {
+                measure.take(&self.batch);
+                (*name, measure.answer(&self.model, "run"))
+            })
+            .collect();
+        let advised = json(&advise(&answers, &profiling_cost(&self.model)));
+        common::judge(&advised);
+        advised
+    }
+
+    /// Rules that found something, with their places.
+    fn found(&self) -> Vec<(String, String)> {
+        let advised = self.advice();
+        let findings = advised["findings"].as_array().cloned().unwrap_or_default();
+        let text = |finding: &Value, key: &str| finding[key].as_str().unwrap_or("").to_owned();
+        let found = findings.iter();
+        found
+            .map(|one| (text(one, "rule"), text(one, "place")))
+            .collect()
+    }
+}
+
+fn finding(rule: &str, place: &str) -> (String, String) {
+    (rule.to_owned(), place.to_owned())
+}
+
+const STEP: [&str; 2] = ["main@train.py", "step@train.py"];
+
+#[test]
+fn a_healthy_program_has_three_lines() {
+    let program = Program::new().runs(&STEP, 9).waits(&["main@train.py", "read@[kernel]"], 1);
+    assert_eq!(program.found(), []);
+    let notes = program.advice()["notes"].as_array().cloned().unwrap_or_default();
+    let notes: Vec<&str> = notes.iter().filter_map(Value::as_str).collect();
+    let is_there = |start: &str| notes.iter().any(|note| note.starts_with(start));
+    assert!(is_there("nothing stands out: train (process 10) ran for 10"), "{notes:?}");
+    assert!(is_there("most CPU time: step"), "{notes:?}");
+    assert!(is_there("most waiting of the main thread: read in main (train.py:1), 10 %"), "{notes:?}");
+    assert!(!notes.iter().any(|note| note.contains("not judged")), "{notes:?}");
+}
+
+#[test]
+fn waits_of_the_main_thread_have_their_line_and_kind() {
+    for (place, rule, told) in [
+        (&["main@train.py", "load@train.py", "read@[kernel]"], "data_wait", "load (train.py:2)"),
+        (&["main@train.py", "load_batch@train.py", "futex@[kernel]"], "data_wait", "load_batch (train.py:2)"),
+        (&["main@train.py", "serve@app.py", "futex@[kernel]"], "main_wait", "serve (app.py:2)"),
+    ] {
+        let program = Program::new().runs(&STEP, 4).waits(place, 6);
+        assert_eq!(program.found(), [finding(rule, told)]);
+        let saves_ns = program.advice()["findings"][0]["saves_ns"].as_u64();
+        assert_eq!(saves_ns, Some(6_000 * MS));
+    }
+    // Who waits for a child has it work.
+    let program = Program::new().runs(&STEP, 4);
+    assert_eq!(program.waits(&["main@train.py", "wait4@[kernel]"], 6).found(), []);
+}
+
+#[test]
+fn waits_that_were_not_recorded_are_missed() {
+    for (ms, expected) in [(4, vec![finding("waits_not_recorded", "")]), (9, Vec::new())] {
+        let mut program = Program::new().runs(&STEP, ms);
+        program.model.processes[0].wait_frequency_hz = 0;
+        assert_eq!(program.found(), expected);
+    }
+}
+
+#[test]
+fn imports_and_collected_garbage_are_told() {
+    let import = "_find_and_load (<frozen importlib._bootstrap>)";
+    for (place, ms, rule) in [
+        (["main@train.py", import, "exec@/opt/python"], 3, "imports"),
+        (["main@train.py", "step@train.py", "gc_collect_main@/opt/python"], 1, "garbage_collector"),
+    ] {
+        let program = Program::new().runs(&STEP, 10 - ms).runs(&place, ms);
+        let found: Vec<String> = program.found().into_iter().map(|(rule, _)| rule).collect();
+        assert_eq!(found, [rule]);
+    }
+}
+
+#[test]
+fn threads_without_a_processor_are_told() {
+    let mut program = Program::new().runs(&STEP, 6);
+    program.batch.host.extend((0..1_000).map(|step| HostSlice {
+        start_ns: (10 * step + 6) * MS,
+        end_ns: (10 * step + 10) * MS,
+        kind: HostKind::Runnable,
+        thread: thread(0),
+        ..HostSlice::default()
+    }));
+    assert_eq!(program.found(), [finding("no_processor", "")]);
+    program.batch.host.truncate(400);
+    assert_eq!(program.found(), []);
+}
+
+#[test]
+fn one_thread_that_does_all_is_told_where_several_are_meant_to() {
+    for (other_ms, expected) in [(0, 1), (5, 0)] {
+        let mut program = Program::new().runs(&STEP, 10);
+        program.model.threads.push(Thread {
+            process: ProcessId::new(0),
+            tid: 12,
+            ..Thread::default()
+        });
+        for other in [1, 2] {
+            let work = (other_ms, 10);
+            program = program.does(thread(other), Basis::CpuTime, &["work@/opt/app"], work);
+        }
+        let found = program.found();
+        assert_eq!(found.len(), expected, "{found:?}");
+        assert!(found.iter().all(|(rule, _)| rule == "one_busy_thread"));
+    }
+}
