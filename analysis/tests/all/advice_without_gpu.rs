@@ -91,23 +91,49 @@ const STEP: [&str; 2] = ["main@train.py", "step@train.py"];
 
 #[test]
 fn a_healthy_program_has_three_lines() {
-    let program = Program::new().runs(&STEP, 9).waits(&["main@train.py", "read@[kernel]"], 1);
+    let program = Program::new()
+        .runs(&STEP, 9)
+        .waits(&["main@train.py", "read@[kernel]"], 1);
     assert_eq!(program.found(), []);
-    let notes = program.advice()["notes"].as_array().cloned().unwrap_or_default();
+    let notes = program.advice()["notes"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let notes: Vec<&str> = notes.iter().filter_map(Value::as_str).collect();
     let is_there = |start: &str| notes.iter().any(|note| note.starts_with(start));
-    assert!(is_there("nothing stands out: train (process 10) ran for 10"), "{notes:?}");
+    assert!(
+        is_there("nothing stands out: train (process 10) ran for 10"),
+        "{notes:?}"
+    );
     assert!(is_there("most CPU time: step"), "{notes:?}");
-    assert!(is_there("most waiting of the main thread: read in main (train.py:1), 10 %"), "{notes:?}");
-    assert!(!notes.iter().any(|note| note.contains("not judged")), "{notes:?}");
+    assert!(
+        is_there("most waiting of the main thread: read in main (train.py:1), 10 %"),
+        "{notes:?}"
+    );
+    assert!(
+        !notes.iter().any(|note| note.contains("not judged")),
+        "{notes:?}"
+    );
 }
 
 #[test]
 fn waits_of_the_main_thread_have_their_line_and_kind() {
     for (place, rule, told) in [
-        (&["main@train.py", "load@train.py", "read@[kernel]"], "data_wait", "load (train.py:2)"),
-        (&["main@train.py", "load_batch@train.py", "futex@[kernel]"], "data_wait", "load_batch (train.py:2)"),
-        (&["main@train.py", "serve@app.py", "futex@[kernel]"], "main_wait", "serve (app.py:2)"),
+        (
+            &["main@train.py", "load@train.py", "read@[kernel]"],
+            "data_wait",
+            "load (train.py:2)",
+        ),
+        (
+            &["main@train.py", "load_batch@train.py", "futex@[kernel]"],
+            "data_wait",
+            "load_batch (train.py:2)",
+        ),
+        (
+            &["main@train.py", "serve@app.py", "futex@[kernel]"],
+            "main_wait",
+            "serve (app.py:2)",
+        ),
     ] {
         let program = Program::new().runs(&STEP, 4).waits(place, 6);
         assert_eq!(program.found(), [finding(rule, told)]);
@@ -116,12 +142,20 @@ fn waits_of_the_main_thread_have_their_line_and_kind() {
     }
     // Who waits for a child has it work.
     let program = Program::new().runs(&STEP, 4);
-    assert_eq!(program.waits(&["main@train.py", "wait4@[kernel]"], 6).found(), []);
+    assert_eq!(
+        program
+            .waits(&["main@train.py", "wait4@[kernel]"], 6)
+            .found(),
+        []
+    );
 }
 
 #[test]
 fn waits_that_were_not_recorded_are_missed() {
-    for (ms, expected) in [(4, vec![finding("waits_not_recorded", "")]), (9, Vec::new())] {
+    for (ms, expected) in [
+        (4, vec![finding("waits_not_recorded", "")]),
+        (9, Vec::new()),
+    ] {
         let mut program = Program::new().runs(&STEP, ms);
         program.model.processes[0].wait_frequency_hz = 0;
         assert_eq!(program.found(), expected);
@@ -133,7 +167,15 @@ fn imports_and_collected_garbage_are_told() {
     let import = "_find_and_load (<frozen importlib._bootstrap>)";
     for (place, ms, rule) in [
         (["main@train.py", import, "exec@/opt/python"], 3, "imports"),
-        (["main@train.py", "step@train.py", "gc_collect_main@/opt/python"], 1, "garbage_collector"),
+        (
+            [
+                "main@train.py",
+                "step@train.py",
+                "gc_collect_main@/opt/python",
+            ],
+            1,
+            "garbage_collector",
+        ),
     ] {
         let program = Program::new().runs(&STEP, 10 - ms).runs(&place, ms);
         let found: Vec<String> = program.found().into_iter().map(|(rule, _)| rule).collect();

@@ -253,6 +253,10 @@ fn wall(process: &ProcessSummary, run: &Run<'_>) -> Option<String> {
         return None;
     }
     let main = &process.digest.main;
+    // Nor where its other threads worked.
+    if 2 * process.digest.cpu_ns.saturating_sub(main.cpu_ns) >= main.wall_ns {
+        return None;
+    }
     let share = |ns: u64| percent(ns.min(main.wall_ns), main.wall_ns);
     let (used, waited) = (share(main.cpu_ns), share(main.wait_ns));
     let unseen = (100.0 - used - waited).max(0.0);
