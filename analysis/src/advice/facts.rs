@@ -460,7 +460,7 @@ fn process(view: &View<'_>, hosts: &[Host]) -> Process {
         has_waits: view.count("wait_frequency_hz") > 0,
         before: (view.place("before_"), view.count("before_ns")),
         after: (view.place("after_"), view.count("after_ns")),
-        name: view.text("name").to_owned(),
+        name: view.text("process_name").to_owned(),
         cpu_ns: view.count("cpu_ns"),
         main_cpu_ns: view.count("main_cpu_ns"),
         main_wait_ns: view.count("main_wait_ns"),

@@ -227,7 +227,10 @@ fn many_children_take_few_lines() -> TestResult {
 #[test]
 fn it_fits_narrow_terminals_and_can_be_left_out() -> TestResult {
     let program = workload("rate").build()?;
-    let line = format!("stty rows 24 columns 60; {} --seconds 0.3", program.display());
+    let line = format!(
+        "stty rows 24 columns 60; {} --seconds 0.3",
+        program.display()
+    );
     // The size of the terminal is looked at when the run ends.
     let run = Run::new()
         .options(["--summary", "full"])
