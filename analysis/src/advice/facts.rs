@@ -87,6 +87,18 @@ pub(super) struct Idle {
     pub(super) longest: Span,
 }
 
+impl Idle {
+    /// How often it has happened; once where one time alone is most of it.
+    pub(super) fn times(&self) -> u64 {
+        let is_one = 2 * self.longest.duration_ns > self.idle_ns;
+        if is_one {
+            self.count.min(1)
+        } else {
+            self.count
+        }
+    }
+}
+
 /// A phase of launches that take longer than the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Phase {

@@ -2,7 +2,7 @@
 
 use super::submission::paused;
 use crate::advice::facts::{Copying, Facts, Gpu};
-use crate::advice::rule::{Finding, Need, Rule, Verdict, of_each_gpu};
+use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth_of, of_each_gpu};
 use crate::table::Cell;
 
 pub(super) const RULES: [Rule; 4] = [
@@ -178,7 +178,11 @@ fn copy_call(facts: &Facts<'_>) -> String {
 /// Copies of which neither a call nor their number is to blame. At most as much can be hidden as the GPU computes.
 fn exposed_copies(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
-        let (_, _, small_ns) = small_ns(facts, gpu);
+        let (count, _, mut small_ns) = small_ns(facts, gpu);
+        // Where it is a finding that there are many, what their bytes need is part of that.
+        if is_worth_of(small_ns, gpu.span.duration_ns, count) {
+            small_ns = small(facts, gpu).2;
+        }
         let left_ns = gpu
             .exposed_copies_ns
             .saturating_sub(owned_ns(facts, gpu) + small_ns);

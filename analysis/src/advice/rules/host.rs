@@ -104,7 +104,7 @@ fn functions(gpu: &Gpu) -> Vec<AtFunction<'_>> {
             "wait" => &mut function.wait_ns,
             _ => &mut function.off_ns,
         } += idle.idle_ns;
-        function.times += idle.count;
+        function.times += idle.times();
         if function.most.is_none_or(|most| most.idle_ns < idle.idle_ns) {
             function.most = Some(idle);
         }

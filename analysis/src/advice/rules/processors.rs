@@ -115,8 +115,8 @@ fn waits(facts: &Facts<'_>, is_for_data: bool) -> Verdict {
         let is_other =
             FOR_CHILDREN.contains(&waited_for.as_str()) || waited_for.contains(INTERPRETERS_LOCK);
         let is_worth = is_worth(*ns, process) && !is_other;
-        // Who waits for other threads has them work: `locks` says for which.
-        let has_others_work = !is_data && waited_for.starts_with("futex");
+        // Of several threads, who waits may have others work.
+        let has_others_work = !is_data && process.threads > 1;
         (is_worth && is_data == is_for_data && !has_others_work).then(|| Finding {
             saves_ns: Some((*ns).min(process.life.duration_ns)),
             place: place.clone(),

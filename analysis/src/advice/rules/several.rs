@@ -258,7 +258,7 @@ fn collective_calls(facts: &Facts<'_>) -> Verdict {
                 ("times", idle.count.into()),
             ],
             span: Some(idle.longest),
-            times: idle.count,
+            times: idle.times(),
         });
         found.collect()
     })

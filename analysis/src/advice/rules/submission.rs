@@ -165,7 +165,7 @@ fn of_causes(gpu: &Gpu, is_meant: impl Fn(&str) -> bool, owned_ns: u64) -> Vec<F
                 ("longest_ns", idle.longest.duration_ns.into()),
             ],
             span: Some(idle.longest),
-            times: idle.count,
+            times: idle.times(),
         }
     });
     found.collect()
@@ -208,7 +208,7 @@ fn calls(gpu: &Gpu, is_meant: impl Fn(&Idle) -> bool) -> Option<Finding> {
             ("longest_ns", most.longest.duration_ns.into()),
         ],
         span: Some(most.longest),
-        times: count,
+        times: calls.iter().map(|idle| idle.times()).sum(),
     })
 }
 
