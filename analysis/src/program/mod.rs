@@ -1,6 +1,6 @@
 //! What is known of a program whatever is asked: its operators, ranges, places in the code, and the calls that stand behind a record.
 //!
-//! | module | tells |
+//! | module | holds |
 //! |---|---|
 //! | [`operators`] | which functions are operators of frameworks |
 //! | [`code_place`] | the place of a stack that is the program's own |

@@ -182,7 +182,7 @@ fn what_is_made_once_is_told_of_short_traces_too() {
 #[test]
 fn a_gpu_that_is_idle_is_told_of_where_no_rule_knows_why() {
     let mut trace = Trace::default();
-    // Without calls nobody knows what was waited for.
+    // Without calls, what was waited for is unknown.
     for kernel in 0..10 {
         trace.gpu("gemm", 7, 1_000_000 + 1_000 * kernel, 50, 0);
     }
@@ -318,7 +318,7 @@ fn ranks_are_compared_by_collectives_without_names() {
     };
     assert_eq!(stragglers(&ranks(900, 0)), [2]);
     assert_eq!(stragglers(&ranks(0, 0)), [0; 0]);
-    // Of ranks with other counts nobody knows which collective is which.
+    // Where counts differ, collectives cannot be matched.
     assert!(
         ranks(900, 1)["stragglers"]
             .as_array()

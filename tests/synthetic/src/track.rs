@@ -1,6 +1,9 @@
 //! Tracks whose times are true, and what a trace says about itself.
 
-use rsys_proto::{Annotation, Event, EventKind, Name, PacketBuffer, TrackSequence, Value};
+use rsys_proto::{
+    Annotation, CallstackIid, CpuMode, Event, EventKind, Name, PacketBuffer, Sample, TrackSequence,
+    Value,
+};
 
 use crate::HostClock;
 
@@ -34,6 +37,19 @@ impl Track {
 
     pub(crate) fn end(&mut self, out: &mut PacketBuffer, true_ns: u64, time: &Time) {
         self.0.slice_end(out, time.at(true_ns));
+    }
+}
+
+/// A sample of the main thread of a process.
+pub(crate) fn sample(time_ns: u64, pid: u32, weight: u64, callstack: CallstackIid) -> Sample {
+    Sample {
+        time_ns,
+        pid,
+        tid: pid,
+        callstack: Some(callstack),
+        weight,
+        mode: CpuMode::Unknown,
+        cpu: None,
     }
 }
 

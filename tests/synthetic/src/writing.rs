@@ -6,13 +6,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use rsys_proto::{
-    Annotation, CallstackIid, Compression, CounterTrack, CounterUnit, CpuMode, Event, FrameDesc,
+    Annotation, CallstackIid, Compression, CounterTrack, CounterUnit, Event, FrameDesc,
     MappingDesc, Name, NamedTrack, PacketBuffer, ProcessNamespace, ProcessTrack, Sample,
     SampleSequence, StringId, ThreadTrack, TraceWriter, TrackSequence, Value,
 };
 
 use crate::simulation::{Beginning, Bucket, CALL_NS, Ends, Rank};
-use crate::track::{Time, Track, say};
+use crate::track::{self, Time, Track, say};
 use crate::{Cause, Job};
 
 /// Processor time between two samples of the thread.
@@ -386,15 +386,7 @@ impl Pen {
     }
 
     fn sample(&self, true_ns: u64, weight: u64, callstack: CallstackIid) -> Sample {
-        Sample {
-            time_ns: self.time.at(true_ns),
-            pid: self.pid,
-            tid: self.pid,
-            callstack: Some(callstack),
-            weight,
-            mode: CpuMode::Unknown,
-            cpu: None,
-        }
+        track::sample(self.time.at(true_ns), self.pid, weight, callstack)
     }
 
     /// The thread ran code for a while.

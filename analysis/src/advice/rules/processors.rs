@@ -186,7 +186,7 @@ fn no_processor(facts: &Facts<'_>) -> Verdict {
 /// A thread does nearly all where it has this part of the CPU time, and runs for this part of the life.
 const ALONE_SHARE: f64 = 0.9;
 const BUSY_SHARE: f64 = 0.7;
-/// So many threads at least are meant to share the work.
+/// The fewest threads that are meant to share the work.
 const SEVERAL: u64 = 3;
 
 fn one_busy_thread(facts: &Facts<'_>) -> Verdict {

@@ -6,7 +6,7 @@ use super::places::HostKeys;
 use crate::model::{Batch, GpuRecord, HostSlice};
 use crate::read::left_out::LeftOut;
 
-/// So many begins and ends wait for those that stand behind them in the file and were before.
+/// The most begins and ends that are held until earlier ones that stand behind them in the file were read.
 const WAITING: usize = 1 << 16;
 
 /// A slice whose end is not known yet.
@@ -33,7 +33,7 @@ pub(super) struct OpenSlices {
 }
 
 impl OpenSlices {
-    /// A slice begins; `None`: nobody knows when, so that it is taken to be where it stands in the file.
+    /// A slice begins; `None`: at an unknown time; it counts where it stands in the file.
     pub(super) fn begin(&mut self, time_ns: Option<u64>, keys: HostKeys, slice: OpenSlice) {
         let last_ns = self.waiting.last().map_or(0, |edge| edge.0);
         let time_ns = time_ns.unwrap_or(last_ns);

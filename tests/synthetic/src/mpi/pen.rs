@@ -1,14 +1,14 @@
 //! The tracks and samples of a rank of MPI.
 
 use rsys_proto::{
-    Annotation, CallstackIid, CpuMode, Event, EventKind, FrameDesc, FrameIid, MappingDesc, Name,
-    NamedTrack, PacketBuffer, ProcessNamespace, ProcessTrack, Sample, SampleSequence, ThreadTrack,
+    Annotation, CallstackIid, Event, EventKind, FrameDesc, FrameIid, MappingDesc, Name, NamedTrack,
+    PacketBuffer, ProcessNamespace, ProcessTrack, Sample, SampleSequence, ThreadTrack,
     TrackSequence, Value,
 };
 
 use super::MpiJob;
 use super::program::Place;
-use crate::track::{Time, Track, say};
+use crate::track::{self, Time, Track, say};
 
 /// Processor time between two samples of the thread.
 const PERIOD_NS: u64 = 1_000_000;
@@ -123,15 +123,7 @@ impl Pen {
     }
 
     fn sample(&self, true_ns: u64, weight: u64, callstack: CallstackIid) -> Sample {
-        Sample {
-            time_ns: self.time.at(true_ns),
-            pid: self.pid,
-            tid: self.pid,
-            callstack: Some(callstack),
-            weight,
-            mode: CpuMode::Unknown,
-            cpu: None,
-        }
+        track::sample(self.time.at(true_ns), self.pid, weight, callstack)
     }
 
     /// The thread ran code for a while.

@@ -52,7 +52,7 @@ impl Role {
     }
 }
 
-/// Ranks start and end when they are started and done: what they do there is nobody's wait.
+/// Start-up and end of a rank: no part of what ranks wait for.
 const OUTSIDE: [&str; 5] = [
     "MPI_Init",
     "MPI_Init_thread",

@@ -13,8 +13,9 @@ const STRETCH_NS: i64 = 500_000_000;
 const STRETCHES: i64 = 64;
 /// A receive that takes longer waits for its message.
 const WAITED_NS: i64 = 200_000;
-/// About so long a message takes, and so uncertain a clock is that is known by messages of one direction.
+/// The usual time of a message.
 const MESSAGE_NS: i64 = 20_000;
+/// The uncertainty of a clock that is known by messages of one direction.
 const UNCERTAIN_NS: u64 = 50_000;
 
 /// What is added to the times of a host.

@@ -73,8 +73,8 @@ pub(super) enum On {
     Call(u32),
     /// The begins of all other calls of a collective.
     Group(u32),
-    /// Those of some: which, the library knows.
-    Some(u32),
+    /// Those of the ranks that pass data on to this one: the library decides which these are.
+    Relays(u32),
 }
 
 /// A call on the axis that all ranks have in common.
@@ -312,7 +312,7 @@ impl Matched {
                 Role::FromRoot if is_root => {}
                 Role::FromRoot => {
                     on(Kind::LateRoot, of_group.root);
-                    to.push((Kind::Relay, On::Some(group)));
+                    to.push((Kind::Relay, On::Relays(group)));
                 }
                 Role::ToRoot if is_root => to.push((Kind::AtRoot, On::Group(group))),
                 // Large ones are sent when the root is there; and ranks pass on what they get from others.
@@ -322,7 +322,7 @@ impl Matched {
                             .root
                             .map(|root| (Kind::LateReceiver, On::Call(root))),
                     );
-                    to.push((Kind::Relay, On::Some(group)));
+                    to.push((Kind::Relay, On::Relays(group)));
                 }
                 Role::Scan => {
                     let before = of_group

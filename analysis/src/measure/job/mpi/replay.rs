@@ -195,14 +195,6 @@ impl<'m> Replay<'m> {
     /// How long the job takes from its first call to the end of the last one, where the processes for which `is_changed` holds work no longer than the others;
     /// where it holds for all, than the median.
     pub(crate) fn run(&self, is_changed: Option<&dyn Fn(ProcessId) -> bool>) -> Option<u64> {
-        let took_ns = self.once(None, false)?;
-        let Some(is_changed) = is_changed else {
-            return Some(took_ns);
-        };
-        Some(self.once(Some(is_changed), self.guesses)?.min(took_ns))
-    }
-
-    fn once(&self, is_changed: Option<&dyn Fn(ProcessId) -> bool>, guesses: bool) -> Option<u64> {
         let matched = self.matched;
         let limits = self.limits(is_changed);
         let mut run = Run {
@@ -219,7 +211,8 @@ impl<'m> Replay<'m> {
             waiting: vec![Vec::new(); matched.lines.len()],
             waiting_for_all: vec![Vec::new(); matched.groups.len()],
             ready: (0..matched.lines.len()).rev().collect(),
-            guesses,
+            // As it was, calls take what they took.
+            guesses: self.guesses && is_changed.is_some(),
         };
         run.all();
         let first = matched.lines.iter().filter(|line| !line.calls.is_empty());
@@ -397,7 +390,7 @@ impl Run<'_> {
                         replay.least_ns.get(&hosts).copied().unwrap_or(0),
                     )
                 }
-                On::Some(_) => continue,
+                On::Relays(_) => continue,
                 On::Group(group) => {
                     let (missing, last) = self.groups[group as usize];
                     let old = replay.last_begins[group as usize];
@@ -449,7 +442,7 @@ impl Run<'_> {
                 self.waiting[line as usize].push(place);
             }
             On::Group(group) => self.waiting_for_all[group as usize].push(place),
-            On::Some(_) => {}
+            On::Relays(_) => {}
         }
     }
 }

@@ -137,7 +137,7 @@ fn requests_wait_for_the_other_side_of_their_message() {
         thread: ThreadId::new(0),
     });
     told.send(1, 0, 0, (90, 91));
-    // A sender that is gone before the receiver comes has waited for nobody.
+    // A sender that is gone before the receiver comes has not waited.
     told.send(0, 1, 0, (110, 112));
     told.receive(1, 0, 0, (150, 151));
     // One that stays until then has.

@@ -65,7 +65,7 @@ impl Waits {
                         let calls = matched.groups[group as usize].calls.iter();
                         *calls.rev().find(|call| **call != place)?
                     }
-                    On::Some(group) => relay(matched, (place, call), group)?,
+                    On::Relays(group) => relay(matched, (place, call), group)?,
                 };
                 let start = matched.calls[other as usize].start;
                 // A sender that was gone before the receiver came has not waited for it.
@@ -157,7 +157,7 @@ impl Waits {
 
 /// Shorter calls of collectives in which ranks pass something on are not waits for one of those.
 const RELAYED_NS: i64 = 100_000;
-/// So long, or a tenth of the call, it takes to pass something on.
+/// The time to pass something on: this, or a tenth of the call.
 const PASSED_ON_NS: i64 = 50_000;
 
 /// The rank that a call of a collective has waited for though that is not the root: a call that ends as soon as another rank has begun its own has waited for
@@ -168,7 +168,7 @@ fn relay(matched: &Matched, (place, call): (u32, &Timed), group: u32) -> Option<
     let begins = |other: u32| matched.calls[other as usize].start;
     let is_by_root = matched.depends(call).iter().any(|&(_, on)| match on {
         On::Call(root) => (0..=soon).contains(&(call.end - begins(root))),
-        On::Group(_) | On::Some(_) => false,
+        On::Group(_) | On::Relays(_) => false,
     });
     if duration < RELAYED_NS || is_by_root {
         return None;
