@@ -18,6 +18,7 @@
 //! | [`table`] | finished answers |
 //! | [`show`] | how answers are written |
 //! | [`words`] | numbers in sentences |
+//! | [`work`] | what an operator has to do: operations and bytes, from its name and shapes |
 //!
 //! A new question is a file in [`measure`] with a [`measure::Measure`]; a new format is a folder in [`read`] with a
 //! [`read::Reader`]. Nothing here knows a command line.
@@ -37,6 +38,7 @@ pub mod read;
 pub mod show;
 pub mod table;
 pub mod words;
+pub mod work;
 
 mod pass;
 

@@ -1,7 +1,6 @@
 //! The table of counters: whatever processor, kernel and GPU can count, each tried out ([`rsys_machine::events`], [`crate::gpu`]).
 
 use anyhow::Result;
-use rsys_config::backends;
 use rsys_machine::events::{self, Access};
 use rsys_machine::perf::Machine;
 use rsys_machine::roots::Roots;
@@ -82,11 +81,9 @@ pub fn table(roots: &Roots, request: &Request) -> Result<Table> {
             "Tracepoints and unit masks are listed with --advanced, or with a filter.".to_owned(),
         );
     }
-    if backends::find("rocprofiler").is_none_or(|backend| !backend.is_built()) {
-        table.notes.push(
-            "Events of the CPU are counted with rsys-sample -C NAME, sensors of GPUs with --gpu-metrics; counters of GPU kernels are only listed."
-                .to_owned(),
-        );
-    }
+    table.notes.push(
+        "Events of the CPU are counted with rsys-sample -C NAME, those of GPUs with -G NAME; sensors of GPUs with --gpu-metrics."
+            .to_owned(),
+    );
     Ok(table)
 }

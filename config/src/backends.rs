@@ -96,7 +96,13 @@ pub const BACKENDS: &[Backend] = &[
             "scratch_memory",
         ]),
     backend("hsa", &[], "HSA calls, kernels and copies").domains(&["hsa"]),
-    backend("rocprofiler", &[], "GPU hardware counters").switch("USE_ROCPROFILER"),
+    backend(
+        "rocprofiler",
+        &[],
+        "GPU hardware counters: the events of GPU_EVENTS",
+    )
+    .switch("USE_ROCPROFILER")
+    .built(),
     backend("roctx", &["marker"], "ROCTx ranges and marks")
         .switch("USE_ROCTX")
         .of_rocm()
@@ -289,49 +295,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 #[must_use]
 pub fn nearest(name: &str) -> Option<&'static str> {
     crate::nearest::nearest(&normalize(name), names())
-}
-
-/// The one line to print when backends were asked for that this build does not hold; `None` when there is nothing to say.
-///
-/// Excluded backends are not missed.
-#[must_use]
-pub fn missing_warning(include: &[String], exclude: &[String]) -> Option<String> {
-    let excluded = |backend: &Backend| {
-        exclude
-            .iter()
-            .filter_map(|name| find(name))
-            .any(|other| other.name == backend.name || other.name == ALL)
-    };
-    let mut missing: Vec<&str> = Vec::new();
-    for name in include {
-        let Some(backend) = find(name) else { continue };
-        if backend.name == ALL {
-            let all = BACKENDS.iter().filter(|one| one.name != ALL);
-            missing.extend(
-                all.filter(|one| !one.is_built() && !excluded(one))
-                    .map(|one| one.name),
-            );
-        } else if !backend.is_built() && !excluded(backend) {
-            missing.push(name);
-        }
-    }
-    let mut seen = Vec::new();
-    missing.retain(|name| {
-        let backend = find(name).map(|backend| backend.name);
-        let is_new = !seen.contains(&backend);
-        seen.push(backend);
-        is_new
-    });
-    match missing.as_slice() {
-        [] => None,
-        [name] => Some(format!(
-            "backend '{name}' is not part of this build; the run goes on without it"
-        )),
-        names => Some(format!(
-            "backends '{}' are not part of this build; the run goes on without them",
-            names.join("', '")
-        )),
-    }
 }
 
 #[cfg(test)]

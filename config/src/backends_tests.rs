@@ -16,33 +16,6 @@ fn names_of_all_versions_are_known() {
     assert_eq!(nearest("roctracr"), Some("roctracer"));
 }
 
-#[test]
-fn missing_backends_make_one_line() {
-    assert_eq!(missing_warning(&list(&["roctracer"]), &[]), None);
-    // Who asks for all hears what is left out, once.
-    let all = missing_warning(&list(&["roctracer", "all", "mpi"]), &list(&["ompt"]));
-    assert_eq!(
-        all.as_deref(),
-        Some("backend 'rocprofiler' is not part of this build; the run goes on without it")
-    );
-    assert_eq!(
-        missing_warning(&list(&["rocprofiler"]), &[]).as_deref(),
-        Some("backend 'rocprofiler' is not part of this build; the run goes on without it")
-    );
-    assert_eq!(
-        missing_warning(
-            &list(&["roctracer", "rocprofiler", "rocprofiler", "mpip"]),
-            &[]
-        )
-        .as_deref(),
-        Some("backend 'rocprofiler' is not part of this build; the run goes on without it")
-    );
-    let rocprofiler = list(&["rocprofiler"]);
-    assert_eq!(missing_warning(&rocprofiler, &rocprofiler), None);
-    assert_eq!(missing_warning(&rocprofiler, &list(&["all"])), None);
-    assert_eq!(missing_warning(&list(&["mpi"]), &[]), None);
-}
-
 /// On the command line.
 fn selection(include: &[&str], exclude: &[&str]) -> Selection {
     Selection {
@@ -71,7 +44,8 @@ fn backends_are_switched_by_all_their_names() {
         ("hsa", &["rocm"], &[], false),
         ("roctx", &["rocm"], &["roctx"], false),
         ("roctx", &["roctx"], &["all"], false),
-        ("rocprofiler", &["all"], &[], false),
+        ("rocprofiler", &["all"], &[], true),
+        ("rocprofiler", &["rocm"], &[], false),
         ("roctracer", &[], &[], false),
     ];
     for (name, include, exclude, on) in cases {

@@ -47,7 +47,7 @@ choices! {
 
     /// What the run says when it has ended.
     Closing {
-        Full = "full": "a table: the processes, functions and kernels that took most time, how idle the GPUs were, and what to type next; in a task of a parallel job as lines";
+        Full = "full": "a table: the processes, functions and kernels that took most time, how idle the GPUs were, and what to type next; of a parallel job one table of all ranks, by the rank that ends last";
         Lines = "lines": "a line for each trace";
         Off = "off": "warnings alone";
     }

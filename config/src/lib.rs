@@ -40,7 +40,7 @@ mod environment;
 mod files;
 mod limits;
 mod load;
-mod nearest;
+pub mod nearest;
 mod nodes;
 mod numbers;
 mod origin;

@@ -4,10 +4,7 @@
 const ALIKE_ENOUGH: f64 = 0.84;
 
 /// The candidate that is most like `word`, if any is like it at all.
-pub(crate) fn nearest(
-    word: &str,
-    candidates: impl Iterator<Item = &'static str>,
-) -> Option<&'static str> {
+pub fn nearest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
     candidates
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
         .filter(|(likeness, _)| *likeness >= ALIKE_ENOUGH)

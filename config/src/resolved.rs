@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::backends::Selection;
+use crate::backends::{self, Selection};
 use crate::choices::{
     CategoryNames, Closing, ContextSwitches, Flows, Follow, GpuLevel, GpuSource, Python,
     SamplingClock, Unwinder, WindowClock,
@@ -127,6 +127,12 @@ pub struct Resolved {
     pub gpu_metrics: String,
     /// `SMI_LIBRARY`: `auto`, `none`, or a path.
     pub smi_library: String,
+    /// `GPU_EVENTS`, where the backend `rocprofiler` is not excluded.
+    pub gpu_events: String,
+    /// Whether somebody asked for the backend without naming an event.
+    pub gpu_events_missing: bool,
+    /// `COUNTER_DEFINITIONS`, if it was set.
+    pub counter_definitions: Option<PathBuf>,
     /// `CPU_EVENTS`: names of events.
     pub cpu_events: Vec<String>,
     /// `OVERFLOW`, or what `SAMPLING_OVERFLOW` stands for: an event and how often it must happen, if that was said.
@@ -207,7 +213,7 @@ impl Settings {
 impl Resolved {
     fn of(settings: &Settings) -> Self {
         let read = Reader(settings);
-        let backends = read.backends();
+        let selected = read.backends();
         let sampling = Window {
             delay: read.seconds("SAMPLING_DELAY"),
             duration: nonzero(read.seconds("SAMPLING_DURATION")),
@@ -315,13 +321,25 @@ impl Resolved {
             process_sampling_freq_chosen: settings.is_asked_for("PROCESS_SAMPLING_FREQ"),
             host_sampling: read.bool("HOST_SAMPLING"),
             sampling_cpus: read.numbers("SAMPLING_CPUS"),
-            gpu_sensors: backends.is_on("rocm-smi", true),
-            gpu_sensors_wanted: backends
+            gpu_sensors: selected.is_on("rocm-smi", true),
+            gpu_sensors_wanted: selected
                 .only_switches(|switch| settings.is_asked_for(switch))
                 .is_on("rocm-smi", false),
             sampling_gpus: read.numbers("SAMPLING_GPUS"),
             gpu_metrics: read.text("GPU_METRICS").to_owned(),
             smi_library: read.text("SMI_LIBRARY").to_owned(),
+            gpu_events: match selected.is_on("rocprofiler", true) {
+                true => read.text("GPU_EVENTS").trim().to_owned(),
+                false => String::new(),
+            },
+            gpu_events_missing: read.text("GPU_EVENTS").trim().is_empty()
+                && read.list("INCLUDE_BACKENDS").iter().any(|name| {
+                    backends::find(name).is_some_and(|found| found.name == "rocprofiler")
+                }),
+            counter_definitions: match read.text("COUNTER_DEFINITIONS") {
+                "" => None,
+                path => Some(PathBuf::from(path)),
+            },
             cpu_events: event_names(read.text("CPU_EVENTS")),
             overflow: match (read.text("OVERFLOW"), read.bool("SAMPLING_OVERFLOW")) {
                 ("", false) => None,
@@ -339,7 +357,7 @@ impl Resolved {
             off_cpu_shortest: read.seconds("OFF_CPU_SHORTEST"),
             include_backends: read.list("INCLUDE_BACKENDS").to_vec(),
             exclude_backends: read.list("EXCLUDE_BACKENDS").to_vec(),
-            backends,
+            backends: selected,
             gpu_source: GpuSource::from_word(read.text("GPU_SOURCE")),
             gpu_level: GpuLevel::from_word(read.text("GPU_LEVEL")),
             launch_stacks: read.bool("LAUNCH_STACKS"),

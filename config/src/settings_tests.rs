@@ -301,7 +301,7 @@ fn bad_environment_is_told_at_once_and_by_name() {
 fn other_variables_are_let_alone() {
     let settings = load(&[
         ("RSYS_SAMPLNG_FREQ", "5"),
-        ("ROCPROFSYS_USE_ROCPROFILER", "ON"),
+        ("ROCPROFSYS_USE_UCX", "ON"),
         ("RSYS_BLESS", "1"),
         ("PATH", "/bin"),
     ])
@@ -315,7 +315,7 @@ fn other_variables_are_let_alone() {
         notes,
         [
             (
-                "environment variable ROCPROFSYS_USE_ROCPROFILER: USE_ROCPROFILER has no effect: this backend is not part of this build"
+                "environment variable ROCPROFSYS_USE_UCX: USE_UCX has no effect: this backend is not part of this build"
                     .to_owned(),
                 false
             ),

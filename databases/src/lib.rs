@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`rpd`] | rocmProfileData's (schema versions 1 to 3, also merged) and rocm-trace-lite's |
 //! | [`rocpd`] | rocprofiler-sdk's, of rocprofv3 and rocprof-sys (schemas 3.x and 4.x) |
+//! | [`nsys`] | Nsight Systems' exports |
 //! | [`stream`] | rows from a thread of their own: a query is read while it runs, whatever its length |
 //! | [`places`] | processes, threads, GPUs and queues of a file |
 //!
@@ -11,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod nsys;
 mod places;
 mod rocpd;
 mod rpd;
@@ -50,9 +52,8 @@ fn open(path: &Path, kinds: Kinds) -> Opened {
     if has("rocpd_api") && has("rocpd_op") && has("rocpd_string") && !has("rocpd_kernel_dispatch") {
         return Ok(Box::new(rpd::reader(database, path, kinds)));
     }
-    if has("CUPTI_ACTIVITY_KIND_KERNEL") || has("TARGET_INFO_SESSION_START_TIME") {
-        let what = "an export of Nsight Systems, which is not read: give a trace of the framework's profiler, such as PyTorch's, of the same program";
-        return Err(OpenError::Named(path.to_path_buf(), what));
+    if nsys::TABLES.iter().any(|name| has(name)) {
+        return Ok(Box::new(nsys::reader(database, path, kinds)));
     }
     Err(OpenError::Unknown(path.to_path_buf()))
 }

@@ -30,9 +30,17 @@ const WORDS: [(Direction, [&str; 3]); 4] = [
 ];
 
 impl Direction {
+    /// The direction of a copy by what its trace says of it, else by its name.
+    pub(crate) fn of_copy(direction: &str, name: &str) -> Option<Self> {
+        Self::of(direction).or_else(|| Self::of(name))
+    }
+
     /// The direction that a text names.
-    pub(crate) fn of(text: &str) -> Option<Self> {
-        let names = |words: &[&str; 3]| words.iter().any(|word| text.contains(word));
+    fn of(text: &str) -> Option<Self> {
+        let lower = text.to_ascii_lowercase();
+        let names = |words: &[&str; 3]| {
+            lower.contains(words[0]) || words[1..].iter().any(|word| text.contains(word))
+        };
         let found = WORDS.iter().find(|(_, words)| names(words))?;
         Some(found.0)
     }
@@ -51,6 +59,7 @@ mod tests {
                 "MEMORY_COPY_DEVICE_TO_DEVICE",
                 Some(Direction::DeviceToDevice),
             ),
+            ("Copy host to device", Some(Direction::HostToDevice)),
             ("", None),
             ("Copy", None),
         ] {

@@ -329,7 +329,7 @@ impl<'r> Tool<'r> {
     }
 
     fn copies(&mut self, out: &mut dyn Write) -> Result<(), Failure> {
-        const COLUMNS: [&str; 10] = [
+        const COLUMNS: [&str; 11] = [
             "process_id",
             "kind",
             "direction",
@@ -340,6 +340,7 @@ impl<'r> Tool<'r> {
             "correlation",
             "bytes",
             "thread",
+            "name",
         ];
         let (run, mut streams) = (self.run, Streams::default());
         each(run.view, "operations", &COLUMNS, |row| {
@@ -350,7 +351,7 @@ impl<'r> Tool<'r> {
             }
             let (gpu, bytes) = (agent(row.number(5)), row.number(8));
             let stream = streams.number(0, row.number(5), row.text(6));
-            let (operation, source, target) = match Direction::of(row.text(2)) {
+            let (operation, source, target) = match Direction::of_copy(row.text(2), row.text(10)) {
                 None => (0, gpu, gpu),
                 Some(Direction::HostToHost) => (1, HOST_AGENT, HOST_AGENT),
                 Some(Direction::HostToDevice) => (2, HOST_AGENT, gpu),

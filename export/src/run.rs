@@ -1,6 +1,6 @@
 //! Which processes and records are written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub(crate) struct Process {
     pub host: String,
     pub start_ns: u64,
     pub end_ns: u64,
+    /// Which of the nodes with the host's name it is on; see [`tell_nodes_apart`].
+    nth: usize,
     is_chosen: bool,
 }
 
@@ -30,6 +32,33 @@ impl Process {
         match self.rank {
             Some(rank) => format!("rank {rank} {}", self.name),
             None => self.name.clone(),
+        }
+    }
+
+    /// Its node. On one node, process ids and GPUs mean the same in all processes.
+    pub(crate) fn node(&self) -> Node<'_> {
+        (self.nth, &self.host)
+    }
+}
+
+/// Which of those with this name, and the name.
+pub(crate) type Node<'a> = (usize, &'a str);
+
+/// Where a process id stands for several ranks on one host (containers of one machine, files that were merged), each further one is on a node
+/// of its own.
+fn tell_nodes_apart(processes: &mut [Process]) {
+    let mut known: HashMap<(String, u64), Vec<u64>> = HashMap::new();
+    for process in processes {
+        let Some(rank) = process.rank else {
+            continue;
+        };
+        let ranks = known
+            .entry((process.host.clone(), process.pid))
+            .or_default();
+        let place = ranks.iter().position(|known| *known == rank);
+        process.nth = place.unwrap_or(ranks.len());
+        if place.is_none() {
+            ranks.push(rank);
         }
     }
 }
@@ -77,10 +106,12 @@ impl<'v> Run<'v> {
                 host: row.text(4).to_owned(),
                 start_ns: row.number(5),
                 end_ns: row.number(6),
+                nth: 0,
                 is_chosen: selection.ranks.is_empty() || rank.is_some_and(is_of_rank),
             });
             Ok(())
         })?;
+        tell_nodes_apart(&mut processes);
         let mut run = Self {
             view,
             processes,
@@ -138,6 +169,13 @@ impl<'v> Run<'v> {
     pub(crate) fn processes(&self) -> impl Iterator<Item = (usize, &Process)> + Clone {
         let all = self.processes.iter().enumerate();
         all.filter(|(_, process)| process.is_chosen)
+    }
+
+    /// The nodes of the chosen processes, in the order in which they are numbered.
+    pub(crate) fn nodes(&self) -> BTreeSet<Node<'_>> {
+        self.processes()
+            .map(|(_, process)| process.node())
+            .collect()
     }
 
     /// The process of a record; `None` if it is not chosen.

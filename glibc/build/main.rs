@@ -1,4 +1,4 @@
-//! Makes the stand-in for `libc.so`, and has the linker find it first.
+//! Makes the stand-ins for `libc.so` and `libm.so`, and has the linker find them first.
 
 mod exports;
 mod stub;
@@ -63,31 +63,39 @@ fn make() -> Outcome<PathBuf> {
             library.as_os_str(),
         ])
     })?;
-    let archive = archive(
-        &compiler,
-        &out,
-        &format!("-DSTART=\"__libc_start_main@{start}\""),
-    )?;
+    let start = format!("-DSTART=\"__libc_start_main@{start}\"");
+    let old = archive(&compiler, &out, "libold.a", &["old", "start"], &start)?;
     // In front: a function that the floor lacks is taken from here.
-    files.insert(0, archive.display().to_string());
+    files.insert(0, old.display().to_string());
     files.extend(named("libc_nonshared.a").map(str::to_owned));
     fs::write(
         out.join("libc.so"),
         format!("GROUP ( {} )\n", files.join(" ")),
     )?;
+    // The mathematical library has all versions of its functions: it is enough to ask for the old ones.
+    let math = archive(&compiler, &out, "libmath.a", &["math"], &start)?;
+    let library = compiler.file("libm.so.6")?;
+    let group = format!("GROUP ( {} AS_NEEDED ( {library} ) )\n", math.display());
+    fs::write(out.join("libm.so"), group)?;
     Ok(out)
 }
 
-/// Compiles what the floor's C library lacks.
-fn archive(compiler: &Compiler, out: &Path, start: &str) -> Outcome<PathBuf> {
-    let archive = out.join("libold.a");
+/// Compiles what the floor's C library lacks, from files of these names.
+fn archive(
+    compiler: &Compiler,
+    out: &Path,
+    archive: &str,
+    names: &[&str],
+    start: &str,
+) -> Outcome<PathBuf> {
+    let archive = out.join(archive);
     // An old one would keep members that are gone.
     if archive.exists() {
         fs::remove_file(&archive)?;
     }
     let mut command = Command::new(compiler.print("-print-prog-name=ar")?);
     command.arg("crs").arg(&archive);
-    for name in ["old", "start"] {
+    for name in names {
         let object = out.join(name).with_extension("o");
         compiler.run(&[
             "-c".as_ref(),
@@ -96,6 +104,7 @@ fn archive(compiler: &Compiler, out: &Path, start: &str) -> Outcome<PathBuf> {
             "-fvisibility=hidden".as_ref(),
             "-ffunction-sections".as_ref(),
             "-fno-stack-protector".as_ref(),
+            "-fno-builtin".as_ref(),
             start.as_ref(),
             Path::new("build").join(name).with_extension("c").as_ref(),
             "-o".as_ref(),

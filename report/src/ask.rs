@@ -16,7 +16,7 @@ use crate::absent::{folded, of_nothing};
 use crate::cache;
 use crate::cache::answers::Kept;
 use crate::collectives;
-use crate::inputs::{Form, Inputs};
+use crate::inputs::{Inputs, Writing};
 use crate::progress::Progress;
 use crate::question::Question;
 
@@ -90,7 +90,7 @@ pub(crate) fn read_once(
 ///
 /// # Errors
 /// When there is no trace. What is wrong with one is in the notes of the answer.
-pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
+pub(crate) fn ask(question: &Question) -> Result<(Answer, Writing)> {
     let inputs = question.inputs();
     let Measured {
         mut answers,
@@ -116,7 +116,7 @@ pub(crate) fn ask(question: &Question) -> Result<(Answer, Form)> {
         answer.notes = folded(notes);
         answer.closing = Some(cost);
     }
-    Ok((answer, inputs.form()))
+    Ok((answer, inputs.writing()))
 }
 
 /// How ranks waited for each other in collectives, if several have run some: advice judges that too. The traces are read once more for it, as far as there is no
@@ -256,17 +256,17 @@ pub(crate) fn has_iterations(answers: &[Part]) -> bool {
 /// The first findings, then the first lines of all questions.
 fn summary(answers: Vec<Part>, cost: &Table, inputs: &Inputs) -> Answer {
     let mut advice = advise(&answers, cost).brief(SUMMARY_FINDINGS);
-    let first = inputs.first().display();
+    let again = inputs.again();
     advice.notes = match advice.tables.first() {
         Some(findings) if !findings.rows.is_empty() => {
             vec![format!(
-                "rsys-report advice {first} says more of the findings"
+                "rsys-report advice {again} says more of the findings"
             )]
         }
         _ => Vec::new(),
     };
     if has_iterations(&answers) {
-        let note = format!("rsys-report overlap {first} says what each iteration consisted of");
+        let note = format!("rsys-report overlap {again} says what each iteration consisted of");
         advice.notes.push(note);
     }
     let shown = answers

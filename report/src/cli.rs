@@ -1,6 +1,5 @@
 //! The command line and what is printed.
 
-use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use rsys_analysis::show::printable;
 use rsys_analysis::table::Answer;
 
 use crate::ask;
@@ -17,7 +17,7 @@ use crate::cut;
 use crate::diff::{DiffOptions, diff};
 use crate::export::{ExportOptions, export};
 use crate::files;
-use crate::inputs::{Asked, CacheOptions, Form, Inputs, Jobs};
+use crate::inputs::{Asked, CacheOptions, Inputs, Jobs, Writing};
 use crate::manual;
 use crate::mcp::{self, McpOptions};
 use crate::merge::{self, Merged, Packing};
@@ -55,7 +55,7 @@ struct Cli {
 enum Verb {
     #[command(flatten)]
     Ask(Question),
-    /// Which rank made the others wait in collectives, by how much, and what it did meanwhile
+    /// Which rank made the others wait in collectives and in messages of MPI, by how much, and what it did meanwhile
     Collectives(CollectiveOptions),
     /// Each iteration of each rank: computation, communication that nothing hid, copies, idleness; the slowest, and what was different in them
     Overlap(OverlapOptions),
@@ -251,8 +251,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
                 }
                 Some(verb) => format!("; did you mean '{verb}'?"),
             };
+            let word = word.to_string();
             eprintln!(
-                "rsys-report: error: {word} is neither a command nor a trace or a folder{hint}"
+                "rsys-report: error: {} is neither a command nor a trace or a folder{hint}",
+                printable(&word)
             );
             Ok(2)
         }
@@ -269,6 +271,24 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
 fn nearest_verb(word: &str) -> Option<String> {
     /// By Jaro and Winkler, 0 to 1.
     const ALIKE_ENOUGH: f64 = 0.84;
+    /// What other tools call it.
+    const ELSEWHERE: [(&str, &str); 12] = [
+        ("open", "view"),
+        ("show", "view"),
+        ("top", "functions"),
+        ("hotspots", "functions"),
+        ("hot", "functions"),
+        ("compare", "diff"),
+        ("flamegraph", "html"),
+        ("flame", "html"),
+        ("page", "html"),
+        ("convert", "export"),
+        ("stats", "kernels"),
+        ("sql", "query"),
+    ];
+    if let Some((_, verb)) = ELSEWHERE.iter().find(|(name, _)| *name == word) {
+        return Some((*verb).to_owned());
+    }
     let command = command();
     let names = command.get_subcommands().map(|verb| verb.get_name());
     let alike = names.map(|name| (strsim::jaro_winkler(word, name), name));
@@ -276,14 +296,14 @@ fn nearest_verb(word: &str) -> Option<String> {
     (nearest.0 >= ALIKE_ENOUGH).then(|| nearest.1.to_owned())
 }
 
-fn answer((answer, form): (Answer, Form)) -> Result<i32> {
-    say(&form.write(&answer))?;
+fn answer((answer, writing): (Answer, Writing)) -> Result<i32> {
+    say(&writing.write(&answer)?)?;
     Ok(i32::from(answer.is_empty))
 }
 
 fn asked(asked: Asked) -> Result<i32> {
     match asked {
-        Asked::Answer(found, form) => answer((found, form)),
+        Asked::Answer(found, writing) => answer((found, writing)),
         Asked::Parts(count, folder) => {
             let parts = counted(count as u64, "part");
             say(&format!("{}: {parts}\n", folder.display()))?;
@@ -332,7 +352,7 @@ fn merge_traces(options: MergeOptions) -> Result<i32> {
     };
     let merged = merge::merge(&request)?;
     for remark in &merged.remarks {
-        eprintln!("rsys-report: {remark}");
+        eprintln!("rsys-report: {}", printable(remark));
     }
     say(&summary(&merged, &request))?;
     Ok(0)
@@ -361,7 +381,7 @@ fn cut_trace(options: CutOptions) -> Result<i32> {
     }
     let done = cut::cut(&request)?;
     for remark in &done.remarks {
-        eprintln!("rsys-report: {remark}");
+        eprintln!("rsys-report: {}", printable(remark));
     }
     say(&done.text(&request))?;
     Ok(0)
@@ -400,7 +420,7 @@ fn recover_traces(options: &RecoverOptions) -> Result<i32> {
                 original.display()
             ),
             Err(error) => {
-                eprintln!("rsys-report: error: {error:#}");
+                eprintln!("rsys-report: error: {}", printable(&format!("{error:#}")));
                 code = 1;
                 continue;
             }
@@ -421,19 +441,6 @@ fn view_traces(options: ViewOptions) -> Result<i32> {
     };
     view::view(&request, |line| say(&format!("{line}\n")))?;
     Ok(0)
-}
-
-/// A text without characters that would control the terminal, or the direction of what is behind them: names, paths and arguments of traces are whatever somebody has written.
-fn printable(text: &str) -> Cow<'_, str> {
-    let controls = |one: char| match one {
-        '\n' | '\t' => false,
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        one => one.is_control(),
-    };
-    match text.contains(controls) {
-        true => Cow::Owned(text.replace(controls, "\u{fffd}")),
-        false => Cow::Borrowed(text),
-    }
 }
 
 /// Prints; the reader may have gone, as with `rsys-report check | head`.

@@ -11,7 +11,7 @@ use rsys_analysis::table::Answer;
 use rsys_analysis::{pass_counted, show};
 
 use crate::cache;
-use crate::inputs::{Inputs, Jobs};
+use crate::inputs::{Inputs, Jobs, terminal_width};
 use crate::progress::Progress;
 
 /// Options of `diff`.
@@ -82,7 +82,7 @@ pub(crate) fn diff(options: &DiffOptions) -> Result<(String, i32)> {
             show::csv(&answer)
         }
         DiffOptions { markdown: true, .. } => show::markdown(&answer),
-        _ => show::text(&answer),
+        _ => show::text_within(&answer, terminal_width()),
     };
     Ok((text, code))
 }

@@ -1,7 +1,8 @@
 //! Which files a command line means.
 
 use std::collections::HashSet;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -24,7 +25,9 @@ pub const READABLE: &[&str] = &[
     ".trace.json",
     ".trace.json.gz",
     ".trace.json.zst",
+    ".xplane.pb",
     ".rpd",
+    ".sqlite",
     "_results.json",
     "_results.json.gz",
     "_results.json.zst",
@@ -60,6 +63,14 @@ fn form(path: &Path) -> Option<(usize, PathBuf)> {
     })
 }
 
+/// The file that JAX's or TensorFlow's profiler makes JSON of, by the name of that.
+fn xplane_of(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let endings = [".trace.json.gz", ".trace.json"];
+    let stem = endings.iter().find_map(|end| name.strip_suffix(end))?;
+    Some(path.with_file_name(format!("{stem}.xplane.pb")))
+}
+
 /// Whether a file is named like one that rocprofv3 writes and the Perfetto UI cannot show.
 pub fn is_other_form_of_rocprofv3(path: &Path) -> bool {
     form(path).is_some_and(|(form, _)| !FORMS[form][0].ends_with(".pftrace"))
@@ -77,8 +88,17 @@ pub fn one_of_each_process(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
             }
         }
     }
+    let all: HashSet<PathBuf> = files.iter().cloned().collect();
     let mut notes = Vec::new();
     let files = files.into_iter().filter(|file| {
+        if let Some(whole) = xplane_of(file).filter(|whole| all.contains(whole)) {
+            let whole = short_name(&whole);
+            notes.push(format!(
+                "{}: made of {whole}, which says more, left out",
+                file.display()
+            ));
+            return false;
+        }
         let Some((of_file, stem)) = form(file) else {
             return true;
         };
@@ -120,6 +140,14 @@ pub fn without_packed(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
         !is_twice
     });
     (files.collect(), notes)
+}
+
+/// Whether a file is a database of another profiler.
+pub fn is_database(path: &Path) -> bool {
+    let magic = rsys_databases::OPENER.begins_with;
+    let mut start = vec![0; magic.len()];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == magic
 }
 
 /// What stands in front of the ending of the small trace of a whole run.

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use rsys_analysis::model::count_as_communication;
 use rsys_analysis::table::{Answer, Table};
@@ -12,6 +12,8 @@ use rsys_analysis::{processors, read, show};
 use crate::cache::answers::{Answers, Kept};
 use crate::cache::{self, Choice};
 use crate::files::{self, short_name};
+use crate::temp_output::{put, refuse_existing};
+use crate::workbook::workbook;
 
 /// What is read, and how the answer is written.
 #[derive(Debug, Args)]
@@ -25,6 +27,12 @@ pub(crate) struct Inputs {
     /// Print CSV
     #[arg(long)]
     csv: bool,
+    /// Write the answer into this file: JSON if its name ends with .json, CSV if with .csv, a workbook with a sheet for each table if with .xlsx
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the output if it is already there
+    #[arg(short, long, requires = "output")]
+    force: bool,
     /// The name of the run in the answer; by default that of the first input
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
@@ -81,12 +89,21 @@ pub(crate) enum Form {
     Text,
     Json,
     Csv,
+    /// A workbook, which only files are.
+    Workbook,
+}
+
+/// How an answer is written, and into which file, if it is not to be printed.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    form: Form,
+    file: Option<PathBuf>,
 }
 
 /// What is to be printed, if anything is.
 pub(crate) enum Asked {
     /// The answer, in the form that is wanted.
-    Answer(Answer, Form),
+    Answer(Answer, Writing),
     /// How many parts there are now, and where.
     Parts(usize, PathBuf),
 }
@@ -113,15 +130,34 @@ impl KeptAnswer {
     }
 }
 
-impl Form {
-    /// The answer in this form.
-    pub(crate) fn write(self, answer: &Answer) -> String {
-        match self {
-            Self::Text => show::text(answer),
-            Self::Json => format!("{:#}\n", show::json(answer)),
-            Self::Csv => show::csv(answer),
+impl Writing {
+    /// Writes the answer into its file; else returns what is to be printed.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(crate) fn write(&self, answer: &Answer) -> Result<String> {
+        if let (Form::Workbook, Some(file)) = (self.form, &self.file) {
+            put(file, &workbook(answer)?)?;
+            return Ok(format!("{}: written\n", file.display()));
         }
+        let text = match (self.form, &self.file) {
+            (Form::Text | Form::Workbook, Some(_)) => show::text(answer),
+            (Form::Text | Form::Workbook, None) => show::text_within(answer, terminal_width()),
+            (Form::Json, _) => format!("{:#}\n", show::json(answer)),
+            (Form::Csv, _) => show::csv(answer),
+        };
+        let Some(file) = &self.file else {
+            return Ok(text);
+        };
+        put(file, text.as_bytes())?;
+        Ok(format!("{}: written\n", file.display()))
     }
+}
+
+/// How many characters a line on standard output has room for, where that is a terminal.
+pub(crate) fn terminal_width() -> usize {
+    let size = terminal_size::terminal_size_of(std::io::stdout());
+    size.map_or(usize::MAX, |(width, _)| usize::from(width.0))
 }
 
 impl Inputs {
@@ -146,14 +182,29 @@ impl Inputs {
     pub(crate) fn asked(&self, (mut answer, cost): (Answer, Table), notes: Vec<String>) -> Asked {
         answer.notes.extend(notes);
         answer.closing = Some(cost);
-        Asked::Answer(answer, self.form())
+        Asked::Answer(answer, self.writing())
+    }
+
+    /// How the answer is written, and where.
+    pub(crate) fn writing(&self) -> Writing {
+        Writing {
+            form: self.form(),
+            file: self.output.clone(),
+        }
     }
 
     /// How the answer is written.
     pub(crate) fn form(&self) -> Form {
+        let ends_with = |end: &str| {
+            let file = self.output.as_ref();
+            file.is_some_and(|file| file.extension().is_some_and(|found| found == end))
+        };
         match (self.json, self.csv) {
             (true, _) => Form::Json,
             (_, true) => Form::Csv,
+            _ if ends_with("json") => Form::Json,
+            _ if ends_with("csv") => Form::Csv,
+            _ if ends_with("xlsx") => Form::Workbook,
             _ => Form::Text,
         }
     }
@@ -171,6 +222,8 @@ impl Inputs {
             inputs,
             json: false,
             csv: false,
+            output: None,
+            force: false,
             label,
             jobs,
             cache: CacheOptions::default(),
@@ -200,6 +253,14 @@ impl Inputs {
         self.inputs.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
+    /// How a command that asks about the same traces goes on.
+    pub(crate) fn again(&self) -> String {
+        match self.inputs.as_slice() {
+            [_, _, ..] => "with the same files".to_owned(),
+            _ => self.first().display().to_string(),
+        }
+    }
+
     /// The name of the run.
     pub(crate) fn label(&self) -> String {
         let first = self.first();
@@ -209,7 +270,16 @@ impl Inputs {
     }
 
     /// The traces that are meant, and notes on those among them that are left out.
+    ///
+    /// # Errors
+    /// When there is no trace, or the output is there and is not to be replaced.
     pub(crate) fn files(&self) -> Result<(Vec<PathBuf>, Vec<String>)> {
+        if let Some(output) = &self.output {
+            refuse_existing(output, self.force)?;
+            if self.are_at(output)? {
+                bail!("{} is one of the traces", output.display());
+            }
+        }
         let files = files::traces(&self.inputs, files::READABLE, None)?;
         let files = files
             .into_iter()

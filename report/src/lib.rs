@@ -32,6 +32,7 @@ mod cli;
 mod collectives;
 mod contents;
 mod diff;
+mod efficiency;
 mod export;
 mod inputs;
 mod manual;
@@ -45,6 +46,7 @@ mod question;
 mod temp_output;
 mod view;
 mod words;
+mod workbook;
 
 use std::ffi::OsString;
 

@@ -1,18 +1,19 @@
 //! The page with all answers, and its pictures as files.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
+use rsys_analysis::measure::gpu::efficiency::Efficiency;
 use rsys_analysis::measure::job::iterations::Options;
 use rsys_analysis::measure::pictures::plots::plots;
 use rsys_analysis::ranks;
 use rsys_analysis::read::BytesRead;
 use rsys_analysis::show::{self, Picture};
+use rsys_analysis::table::{Answer, Cell};
 
 use crate::ask::{everything, has_iterations};
 use crate::inputs::Inputs;
-use crate::temp_output::TempOutput;
+use crate::temp_output::{put, refuse_existing};
 
 /// What to make a page of, and where.
 #[derive(Debug)]
@@ -42,9 +43,6 @@ pub(crate) struct Written {
 /// When there is no trace or nothing in them, when an output is there and is not to be replaced, and when one cannot be written.
 pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
     let Request { inputs, output, .. } = request;
-    if output.is_dir() {
-        bail!("{} is a folder", output.display());
-    }
     refuse_existing(output, request.force)?;
     if inputs.are_at(output)? {
         bail!("{} is one of the traces", output.display());
@@ -55,7 +53,11 @@ pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
     {
         bail!("{} is not a folder", folder.display());
     }
-    let (mut answer, plots) = everything(inputs, plots())?;
+    let further = plots()
+        .into_iter()
+        .chain([(EFFICIENCY, Box::<Efficiency>::default() as _)]);
+    let (mut answer, mut plots) = everything(inputs, further.collect())?;
+    answer.parts.extend(efficiency(&mut plots));
     let (files, _) = inputs.files()?;
     let (read, jobs) = (BytesRead::default(), inputs.job_count());
     if has_iterations(&answer.parts) {
@@ -87,17 +89,22 @@ pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
     })
 }
 
-fn refuse_existing(path: &Path, force: bool) -> Result<()> {
-    if path.exists() && !force {
-        bail!("{} is already there; --force replaces it", path.display());
-    }
-    Ok(())
-}
+/// The question of how well the time of GPUs was used, which is asked beside those of a summary.
+const EFFICIENCY: &str = "efficiency";
 
-fn put(path: &Path, content: &[u8]) -> Result<()> {
-    let mut file = TempOutput::new(path)?;
-    file.file
-        .write_all(content)
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    file.keep(path)
+/// Takes its answer out of those that pictures are made from, if any operator has a figure.
+fn efficiency(plots: &mut Answer) -> Option<(&'static str, Answer)> {
+    let at = plots
+        .parts
+        .iter()
+        .position(|(name, _)| *name == EFFICIENCY)?;
+    let found = plots.parts.remove(at);
+    let table = found.1.tables.first()?;
+    let rate = table
+        .columns
+        .iter()
+        .position(|column| column.key == "tflop_per_s")?;
+    let mut rows = table.rows.iter();
+    rows.any(|row| row.cells[rate] != Cell::Null)
+        .then_some(found)
 }

@@ -3,13 +3,14 @@
 //! The tables are written in a pass that reads the traces, and kept in the cache as answers are.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use rsys_analysis::measure::Measure;
 use rsys_analysis::read::BytesRead;
+use rsys_analysis::show::{ToTerminal, printable};
 use rsys_analysis::{answers, pass_in_order};
 use rsys_query::{Failure, Form};
 use rsys_tables::catalog::{TABLES, Table};
@@ -76,13 +77,18 @@ pub(crate) fn query(options: QueryOptions) -> Result<i32> {
         _ => (Form::Text, options.limit.or(Some(ROWS_IN_TEXT))),
     };
     let store = tables(&inputs, options.cache, options.jobs, None)?;
-    let mut out = io::stdout().lock();
-    match rsys_query::query(store, &sql, limit, form, &mut out) {
+    let stdout = io::stdout();
+    // Programs get values as they are.
+    let mut out: Box<dyn Write> = match form == Form::Text || stdout.is_terminal() {
+        true => Box::new(ToTerminal::new(stdout.lock())),
+        false => Box::new(stdout.lock()),
+    };
+    match rsys_query::query(store, &sql, limit, form, &mut *out) {
         Ok(_) => Ok(0),
         // Nobody need be listening, as with `| head`.
         Err(Failure::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
         Err(failure @ Failure::Query(_)) => {
-            eprintln!("rsys-report: error: {failure}");
+            eprintln!("rsys-report: error: {}", printable(&failure.to_string()));
             Ok(2)
         }
         Err(failure) => Err(failure.into()),
@@ -99,7 +105,7 @@ pub(crate) fn tables(
     let asked = Inputs::new(inputs.to_vec(), None, jobs);
     let (files, notes) = asked.files()?;
     for note in notes {
-        eprintln!("rsys-report: note: {note}");
+        eprintln!("rsys-report: note: {}", printable(&note));
     }
     let place = cache::place(inputs, &files, options.choice());
     let kept = place.and_then(|place| Some((place, Identity::of(&files, "")?)));
@@ -154,7 +160,7 @@ fn written(
     drop(progress);
     outcome.take().context(NOT_WRITTEN)?;
     for notice in &model.notices {
-        eprintln!("rsys-report: note: {notice}");
+        eprintln!("rsys-report: note: {}", printable(&notice.to_string()));
     }
     ensure!(!model.processes.is_empty(), NOTHING);
     Ok(file)

@@ -3,11 +3,13 @@
 use clap::{Args, Subcommand, ValueEnum};
 use rsys_analysis::advice::further_measures;
 use rsys_analysis::measure::gpu::copies::Copies;
+use rsys_analysis::measure::gpu::efficiency::Efficiency;
 use rsys_analysis::measure::gpu::gaps::Gaps;
 use rsys_analysis::measure::gpu::kernels::{By, Kernels};
 use rsys_analysis::measure::gpu::launch::Launch;
 use rsys_analysis::measure::gpu::memory::Memory;
 use rsys_analysis::measure::gpu::sensors::Sensors;
+use rsys_analysis::measure::gpu::streams::Streams;
 use rsys_analysis::measure::gpu::timeline::Timeline;
 use rsys_analysis::measure::host::calls::Calls;
 use rsys_analysis::measure::host::functions;
@@ -16,6 +18,7 @@ use rsys_analysis::measure::host::locks::Locks;
 use rsys_analysis::measure::job::stuck::Stuck;
 use rsys_analysis::measure::{Named, of_summary};
 
+use crate::efficiency::EfficiencyOptions;
 use crate::inputs::Inputs;
 
 /// Options of `kernels`.
@@ -112,6 +115,8 @@ pub(crate) enum Question {
     Gaps(Inputs),
     /// The kernels that took the time of the GPUs, by name
     Kernels(KernelOptions),
+    /// How well the busy time of the GPUs was used: operations and bytes of operators, against what the GPUs can do
+    Efficiency(EfficiencyOptions),
     /// Copies by direction and size, their bandwidth, and the calls that waited for them
     Copies(Inputs),
     /// Calls of the GPU runtimes, and how long those held their threads
@@ -126,6 +131,8 @@ pub(crate) enum Question {
     Sensors(Inputs),
     /// Who launched the kernels: operators, functions, ranges, calls; and how long launches waited
     Launch(LaunchOptions),
+    /// Each stream of a GPU: idle time by what it waited for, kernels that follow each other again and again, ranges as the GPU saw them
+    Streams(Inputs),
     /// Of a run that hung: the kernel that never ended, the rank that the others waited for, and where
     /// each process was at the end
     Stuck(Inputs),
@@ -143,9 +150,11 @@ impl Question {
             | Self::Locks(inputs)
             | Self::Memory(inputs)
             | Self::Sensors(inputs)
+            | Self::Streams(inputs)
             | Self::Stuck(inputs) => inputs,
             Self::Launch(options) => &options.inputs,
             Self::Kernels(options) => &options.inputs,
+            Self::Efficiency(options) => &options.inputs,
             Self::Functions(options) => &options.inputs,
         }
     }
@@ -156,6 +165,7 @@ impl Question {
             Self::Kernels(options) => options.by.is_empty(),
             Self::Functions(options) => options.by.is_empty(),
             Self::Launch(options) => options.by.is_empty(),
+            Self::Efficiency(options) => options.is_default(),
             _ => true,
         }
     }
@@ -169,6 +179,9 @@ impl Question {
             Self::Timeline(_) => vec![("timeline", Box::<Timeline>::default())],
             Self::Gaps(_) => vec![("gaps", Box::<Gaps>::default())],
             Self::Kernels(options) => vec![("kernels", Box::new(Kernels::new(options.by())))],
+            Self::Efficiency(options) => {
+                vec![("efficiency", Box::new(Efficiency::new(options.asked())))]
+            }
             Self::Copies(_) => vec![("copies", Box::<Copies>::default())],
             Self::Calls(_) => vec![("calls", Box::<Calls>::default())],
             Self::Functions(options) => {
@@ -177,6 +190,7 @@ impl Question {
             Self::Locks(_) => vec![("locks", Box::<Locks>::default())],
             Self::Memory(_) => vec![("memory", Box::<Memory>::default())],
             Self::Sensors(_) => vec![("sensors", Box::<Sensors>::default())],
+            Self::Streams(_) => vec![("streams", Box::<Streams>::default())],
             Self::Stuck(_) => vec![("stuck", Box::<Stuck>::default())],
             Self::Launch(options) => {
                 let by_shapes = options.by.contains(&LaunchKey::Shapes);

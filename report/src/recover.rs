@@ -18,7 +18,7 @@ use rsys_proto::schema::{
 
 use crate::contents::Contents;
 use crate::temp_output::TempOutput;
-use crate::trace_info::explain;
+use crate::trace_info::explain_of;
 use rsys_analysis::perfetto::facts::{MetadataReader, RECOVERED};
 
 /// What stands behind the name of the file as it was.
@@ -56,17 +56,19 @@ pub fn recover(path: &Path, output: Option<&Path>) -> Result<Recovery> {
     }
     let file = File::open(path).with_context(told)?;
     let file_bytes = file.metadata().with_context(told)?.len();
-    let mut scan = Scan::of(&file, file_bytes).with_context(told)?;
+    let mut scan = Scan::of((path, &file), file_bytes).with_context(told)?;
     let (valid_bytes, damage) = (scan.valid_bytes, scan.damage.take());
     if damage.is_some() {
         // Packets of a damaged block may have been read before the damage was; they do not count.
-        scan = Scan::of(&File::open(path).with_context(told)?, valid_bytes).with_context(told)?;
+        scan = Scan::of((path, &File::open(path).with_context(told)?), valid_bytes)
+            .with_context(told)?;
     }
     let Scan {
         contents, metadata, ..
     } = scan;
-    let finished =
-        metadata.end.is_some() || metadata.part_end.is_some() || metadata.recovered.is_some();
+    // Of short processes that share a trace the last one may lack its end.
+    let has_all_ends = metadata.end.is_some() && metadata.ends >= metadata.starts;
+    let finished = has_all_ends || metadata.part_end.is_some() || metadata.recovered.is_some();
     if damage.is_none()
         && contents.open_slices().is_empty()
         && (finished || metadata.start.is_none())
@@ -106,7 +108,7 @@ pub fn recover(path: &Path, output: Option<&Path>) -> Result<Recovery> {
             .or_else(|_| std::fs::rename(path, &original))
             .with_context(|| format!("cannot keep the original as {}", original.display()))?;
     }
-    temp_output.keep(goal)?;
+    temp_output.keep()?;
     Ok(Recovery::Done {
         closed,
         cut_bytes,
@@ -124,7 +126,7 @@ struct Scan {
 }
 
 impl Scan {
-    fn of(file: &File, bytes: u64) -> Result<Self> {
+    fn of((path, file): (&Path, &File), bytes: u64) -> Result<Self> {
         let mut reader = PacketReader::new(file.take(bytes));
         let (mut contents, mut metadata) = (Contents::default(), MetadataReader::default());
         let mut damage = None;
@@ -147,7 +149,7 @@ impl Scan {
                 Err(error) => {
                     let offset = reader.packet_offset();
                     if offset == 0 || matches!(error, ReadError::Io(_)) {
-                        return Err(explain(error));
+                        return Err(explain_of(path, error));
                     }
                     damage = Some(error.to_string());
                     break offset;

@@ -1,14 +1,16 @@
 //! An output while it is not complete.
 
 use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
-/// A file beside the output that goes away unless it is kept.
+/// A file beside the output that goes away unless it is kept. A device or a pipe is written at once.
 #[derive(Debug)]
 pub struct TempOutput {
-    path: Option<PathBuf>,
+    /// The file, and what it is to be called; none where the output itself is written.
+    draft: Option<(PathBuf, PathBuf)>,
     /// Where to write.
     pub file: File,
 }
@@ -20,25 +22,30 @@ impl TempOutput {
     /// When it cannot be written.
     pub fn new(output: &Path) -> Result<Self> {
         let told = || format!("cannot write {}", output.display());
-        let name = output
+        let mut options = OpenOptions::new();
+        options.write(true);
+        if is_stream(output) {
+            let file = options.open(output).with_context(told)?;
+            return Ok(Self { draft: None, file });
+        }
+        // Of a link, what it leads to is replaced.
+        let goal = output.canonicalize();
+        let goal = goal.unwrap_or_else(|_| output.to_path_buf());
+        let name = goal
             .file_name()
             .with_context(|| format!("{} names no file", output.display()))?;
-        if let Some(folder) = output
+        if let Some(folder) = goal
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty())
         {
             std::fs::create_dir_all(folder).with_context(told)?;
         }
-        let temp_output = format!(".{}.{}", name.to_string_lossy(), std::process::id());
-        let path = output.with_file_name(temp_output);
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&path)
-            .with_context(told)?;
+        let draft = format!(".{}.{}", name.to_string_lossy(), std::process::id());
+        let draft = goal.with_file_name(draft);
+        let file = options.create(true).truncate(true);
+        let file = file.open(&draft).with_context(told)?;
         Ok(Self {
-            path: Some(path),
+            draft: Some((draft, goal)),
             file,
         })
     }
@@ -47,20 +54,57 @@ impl TempOutput {
     ///
     /// # Errors
     /// When that fails; it is gone then.
-    pub fn keep(mut self, output: &Path) -> Result<()> {
-        if let Some(path) = &self.path {
-            std::fs::rename(path, output)
-                .with_context(|| format!("cannot write {}", output.display()))?;
+    pub fn keep(mut self) -> Result<()> {
+        if let Some((draft, goal)) = &self.draft {
+            std::fs::rename(draft, goal)
+                .with_context(|| format!("cannot write {}", goal.display()))?;
         }
-        self.path = None;
+        self.draft = None;
         Ok(())
     }
 }
 
+/// Whether an output is there and no file: a device, a pipe.
+fn is_stream(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|about| !about.is_file() && !about.is_dir())
+}
+
 impl Drop for TempOutput {
     fn drop(&mut self) {
-        if let Some(path) = self.path.take() {
-            std::fs::remove_file(path).ok();
+        if let Some((draft, _)) = self.draft.take() {
+            std::fs::remove_file(draft).ok();
         }
     }
+}
+
+/// Says so when an output is a folder, or is already there and is not to be replaced.
+///
+/// # Errors
+/// Then.
+pub fn refuse_existing(path: &Path, force: bool) -> Result<()> {
+    if path.is_dir() {
+        bail!("{} is a folder", path.display());
+    }
+    // A link that leads nowhere is there, too.
+    let is_there = path.symlink_metadata().is_ok() && !is_stream(path);
+    if is_there && !force {
+        bail!(
+            "{} is already there; name another output, or replace it with --force",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Writes a whole output.
+///
+/// # Errors
+/// When that fails.
+pub fn put(path: &Path, content: &[u8]) -> Result<()> {
+    let mut file = TempOutput::new(path)?;
+    file.file
+        .write_all(content)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    file.keep()
 }

@@ -15,6 +15,7 @@ use rsys_proto::schema::{ClockSnapshot, SystemInfo, TrackDescriptor};
 use rsys_analysis::perfetto::clocks::{TraceClocks, WallClock};
 use rsys_analysis::perfetto::facts::{Facts, MetadataReader};
 use rsys_analysis::perfetto::losses::Losses;
+use rsys_analysis::read::foreign_kind;
 
 /// How much of a trace is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct TraceInfo {
     pub start: Option<Facts>,
     /// What it says at its end, if that was read and it was finished.
     pub end: Option<Facts>,
+    /// Of the short processes in it, if that is what it is of: how many began, how many ended, and their samples.
+    pub short: Option<ShortProcesses>,
     /// What was lost, as far as that was read: of all processes, if it was made by a merge.
     pub losses: Losses,
     /// What it says where it goes on in another file, if that was read.
@@ -72,6 +75,17 @@ pub struct TraceInfo {
     pub fingerprint: u64,
 }
 
+/// What a trace of short processes says of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ShortProcesses {
+    /// Those that began.
+    pub begun: u64,
+    /// Those whose end is in it.
+    pub ended: u64,
+    /// Samples of those.
+    pub samples: u64,
+}
+
 /// Snapshots of clocks that are kept of one trace.
 const SNAPSHOTS_MAX: usize = 256;
 
@@ -92,7 +106,7 @@ impl TraceInfo {
             let encoded = match packets.next() {
                 Ok(Some(encoded)) => encoded,
                 Ok(None) => break,
-                Err(error) => return Err(explain(error)).with_context(told),
+                Err(error) => return Err(explain_of(path, error)).with_context(told),
             };
             info.packets += 1;
             hash.add(encoded);
@@ -103,6 +117,10 @@ impl TraceInfo {
             }
             if let Some(end) = metadata.end.take() {
                 info.losses.add(&end);
+                if end.count("short_process").is_some() {
+                    let short = info.short.get_or_insert_default();
+                    short.samples += end.count("samples").unwrap_or(0);
+                }
                 info.end = Some(end);
             }
             if depth == Depth::Head && metadata.start.is_some() {
@@ -112,6 +130,9 @@ impl TraceInfo {
         info.truncation = packets.truncation();
         info.compressed = packets.has_compressed_packets();
         info.fingerprint = hash.0;
+        if let Some(short) = &mut info.short {
+            (short.begun, short.ended) = (metadata.starts, metadata.ends);
+        }
         info.merged = metadata.merged;
         info.start = metadata.start;
         info.part_end = metadata.part_end;
@@ -125,6 +146,7 @@ impl TraceInfo {
             file_bytes,
             start: None,
             end: None,
+            short: None,
             losses: Losses::default(),
             part_end: None,
             recovered: None,
@@ -165,7 +187,7 @@ impl TraceInfo {
                     self.machine = info.and_then(|info| info.machine_name).unwrap_or_default();
                     self.system = Some(bytes.to_vec());
                 }
-                // A trace of rsys has one process only, and its descriptor comes first.
+                // The descriptors of a trace of rsys come first.
                 packet::PERF_SAMPLE if !is_ours => self.pid(bytes, sample::PID),
                 packet::PROCESS_DESCRIPTOR => self.pid(bytes, process::PID),
                 packet::THREAD_DESCRIPTOR => self.pid(bytes, thread::PID),
@@ -236,9 +258,12 @@ impl TraceInfo {
         self.start.is_some()
     }
 
-    /// The rank, from the metadata or a label.
+    /// The rank, from the metadata or a label. Short processes that share a trace may be of several.
     #[must_use]
     pub fn rank(&self) -> Option<u64> {
+        if self.short.is_some() {
+            return None;
+        }
         self.count("rank").or_else(|| self.labelled_ranks().next())
     }
 
@@ -277,6 +302,20 @@ impl TraceInfo {
             ),
             None => format!("{:016x}|{}", self.fingerprint, self.packets),
         }
+    }
+}
+
+/// An error of the reader of a file: of one of another profiler, what it is and what can be asked of it.
+pub fn explain_of(path: &Path, error: ReadError) -> anyhow::Error {
+    let kind = match error {
+        ReadError::NotAPacket { offset: 0 } => foreign_kind(path),
+        _ => None,
+    };
+    match kind {
+        Some(kind) => anyhow::anyhow!(
+            "this is {kind}, no trace in Perfetto's protobuf form, which this command needs; `rsys-report summary FILE` answers questions on it"
+        ),
+        None => explain(error),
     }
 }
 

@@ -150,6 +150,7 @@ fn run(directory: PathBuf, split: FileLimits, is_plain: bool, flows: Flows) -> R
         shortest_off_cpu_ns: 0,
         unwinder: String::new(),
         openmp_runtime: None,
+        attached_at: None,
         python: PythonView::default(),
         start_ns: START_NS,
         digest: true,

@@ -102,6 +102,12 @@ impl Gauge {
         self.counter.unit
     }
 
+    /// Records a value, also if the one before was equal: one that counts from each reading to the next.
+    pub fn add(&mut self, time_ns: u64, value: f64, out: &mut Vec<Reading>) {
+        self.recorded = None;
+        self.set(time_ns, value, out);
+    }
+
     /// Records a value.
     pub fn set(&mut self, time_ns: u64, value: f64, out: &mut Vec<Reading>) {
         if self.recorded != Some(value) && value.is_finite() {

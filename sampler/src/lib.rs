@@ -11,6 +11,7 @@
 //! - [`emit`] makes traces of it all, with the names that [`resolve`] and, for Python, [`python`]
 //!   find. [`run`] is what all traces have
 //!   in common, [`windows`] knows which times are to be kept.
+//! - [`dump`] prints the stacks of processes that run, once; [`attach`] brings the agent into one.
 //! - [`summary`] says what became of it. [`jobs`] knows the larger whole: ranks, steps, launchers.
 //!
 //! `floors.toml` says who may use whom.
@@ -18,10 +19,13 @@
 // A module's page names the private files that it is made of.
 #![allow(rustdoc::private_intra_doc_links)]
 
+pub mod attach;
 pub mod cli;
 pub mod collect;
 pub mod counters;
+pub mod dump;
 pub mod emit;
+pub mod gpu_counters;
 pub mod identity;
 pub mod jobs;
 pub mod launch;

@@ -4,12 +4,14 @@ use std::ffi::OsString;
 
 use rsys_config::{Environment, told_of};
 use rsys_sampler::cli::{self, Invocation};
+use rsys_sampler::dump::dump;
+use rsys_sampler::gpu_counters;
 use rsys_sampler::jobs::launchers::{Arrangement, arrange};
 use rsys_sampler::jobs::place::Place;
 use rsys_sampler::launch::command::find;
 use rsys_sampler::launch::{ending, own_clock};
-use rsys_sampler::plan::Plan;
-use rsys_sampler::profile::{profile, run_without_profiling};
+use rsys_sampler::plan::{Plan, dump_options};
+use rsys_sampler::profile::{attach, profile, run_without_profiling};
 use rsys_sampler::run::boot_and_host;
 use rsys_sampler::smi;
 use rsys_sampler::terminal::{self, say};
@@ -18,6 +20,9 @@ fn main() {
     own_clock::be_sure_of_it();
     if smi::reader::is_called() {
         smi::reader::serve();
+    }
+    if gpu_counters::reader::is_called() {
+        gpu_counters::reader::serve();
     }
     let name = std::env::args_os().next().unwrap_or_default();
     if let Some(line) = told_of("rsys-sample", env!("CARGO_PKG_VERSION"), &name) {
@@ -45,6 +50,16 @@ fn main() {
         .iter()
         .map(|(name, value)| (name.into(), value.into()))
         .collect();
+    if !invocation.dump.is_empty() {
+        let options = dump_options(resolved, invocation.json);
+        ending::finish(dump(&invocation.dump, &options));
+    }
+    if let Some(pid) = invocation.attach {
+        let place = Place::from_env(&Environment::default());
+        let command = command_of(pid);
+        let plan = Plan::new(resolved, command, exports, place);
+        ending::finish(attach(&plan, pid));
+    }
     if !resolved.enabled {
         ending::finish(run_without_profiling(&invocation.command, &exports));
     }
@@ -81,6 +96,18 @@ fn main() {
     }
     let plan = Plan::new(resolved, invocation.command.clone(), exports, place);
     ending::finish(profile(&plan))
+}
+
+/// The words of the command that a process runs; empty where it is gone.
+fn command_of(pid: u32) -> Vec<OsString> {
+    use std::os::unix::ffi::OsStringExt;
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = line
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    words
+        .map(|word| OsString::from_vec(word.to_vec()))
+        .collect()
 }
 
 /// What to do if the command starts ranks.

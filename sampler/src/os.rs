@@ -131,7 +131,9 @@ pub fn nanoseconds(time: libc::timespec) -> u64 {
 /// that is not known.
 #[must_use]
 pub fn own_arguments() -> std::ops::Range<usize> {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name in it is whatever bytes it is.
+    let text = std::fs::read("/proc/self/stat").unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let mut fields = after_name.split_whitespace().skip(45);
     let mut next = || fields.next().and_then(|field| field.parse().ok());
@@ -182,6 +184,12 @@ pub fn queue_signal(pid: u32, tid: u32, signal: i32, value: i32) -> Result<(), E
     Errno::result(result).map(drop)
 }
 
+/// Wakes all threads, of any process, that sleep on a word of shared memory.
+pub fn futex_wake(word: &std::sync::atomic::AtomicU32) {
+    // SAFETY: the kernel only looks the address up.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
 /// A number that nobody can guess. Asks the kernel, for there may be no `/dev`.
 ///
 /// # Errors
@@ -198,6 +206,48 @@ pub fn random() -> Result<u128, Errno> {
 pub fn lower_thread_priority() {
     // SAFETY: takes integers only; 0 means the calling thread on Linux. A failure changes nothing.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 5) };
+}
+
+/// Raises the priority of the calling thread, where that is permitted, until this is dropped: somebody else's thread waits for it.
+#[derive(Debug)]
+pub struct Urgent {
+    before: i32,
+}
+
+impl Urgent {
+    /// How far above others.
+    const NICE: i32 = -15;
+
+    /// The priority is raised from now on.
+    #[must_use]
+    pub fn begin() -> Self {
+        // SAFETY: takes integers only; 0 means the calling thread on Linux. A failure changes nothing.
+        let before = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        // SAFETY: as above.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, Self::NICE.min(before)) };
+        Self { before }
+    }
+}
+
+impl Drop for Urgent {
+    fn drop(&mut self) {
+        // SAFETY: as above. Lower is always permitted.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, self.before) };
+    }
+}
+
+/// Whether a signal waits in this process that asks it to end: they are blocked, for whoever serves them.
+#[must_use]
+pub fn is_asked_to_end() -> bool {
+    // SAFETY: all zeros are an empty set.
+    let mut pending: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: room for the set.
+    unsafe { libc::sigpending(&raw mut pending) };
+    // SAFETY: a set and numbers of signals.
+    let is_pending = |signal| unsafe { libc::sigismember(&raw const pending, signal) } == 1;
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP]
+        .into_iter()
+        .any(is_pending)
 }
 
 /// A clock's time in nanoseconds.

@@ -1,16 +1,26 @@
 //! What `/proc` says of a process.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rsys_wire::adopt::SAMPLE_SIGNAL;
 
+/// The text of a file of `/proc`. Names in it are whatever bytes a program chose, or the first 15 of them: what is not UTF-8 is replaced.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
+    let bytes = fs::read(path)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Whether a process has a handler for the signal of the samples.
 #[must_use]
 pub fn catches_samples(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/status"))
+    text(format!("/proc/{pid}/status"))
         .ok()
         .and_then(|status| caught_signals(&status))
         .is_some_and(|caught| caught & 1 << (SAMPLE_SIGNAL - 1) != 0)
@@ -51,14 +61,14 @@ fn caught_signals(status: &str) -> Option<u64> {
 /// Whether a debugger traces this process: it may trace what we start as well.
 #[must_use]
 pub fn is_debugged() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = text("/proc/self/status").unwrap_or_default();
     tracer(&status)
-        .and_then(|tracer| fs::read_to_string(format!("/proc/{tracer}/comm")).ok())
+        .and_then(|tracer| text(format!("/proc/{tracer}/comm")).ok())
         .is_some_and(|name| ["gdb", "lldb"].iter().any(|part| name.contains(part)))
 }
 
-/// Who traces a process, from its `status` file (proc(5): `TracerPid`).
-fn tracer(status: &str) -> Option<u32> {
+/// Who traces a process or thread, from its `status` file (proc(5): `TracerPid`).
+pub fn tracer(status: &str) -> Option<u32> {
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("TracerPid:"))?;
@@ -77,7 +87,7 @@ pub fn last_pid() -> Option<u32> {
 pub fn is_kernel_thread(pid: u32) -> bool {
     /// PF_KTHREAD, from the kernel's include/linux/sched.h; flags are field 9 of the line.
     const KERNEL_THREAD: u64 = 0x0020_0000;
-    let line = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let line = text(format!("/proc/{pid}/stat")).unwrap_or_default();
     let flags = line
         .rsplit_once(") ")
         .and_then(|(_, rest)| rest.split(' ').nth(6)?.parse::<u64>().ok());
@@ -120,11 +130,28 @@ pub fn has_memory(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/statm")).is_ok_and(|pages| !pages.starts_with("0 "))
 }
 
+/// How often a thread, as `4711/task/4712`, was put on a processor; `None` if it is gone, or where the kernel does not count.
+#[must_use]
+pub fn turns(of: &str) -> Option<u64> {
+    let line = fs::read_to_string(format!("/proc/{of}/schedstat")).ok()?;
+    let turns = line.split_ascii_whitespace().nth(2)?.parse().ok()?;
+    Some(turns).filter(|turns| *turns > 0)
+}
+
+/// How often a thread, as `4711/task/4712`, left a processor by itself, to wait or to stop; `None` if it is gone.
+#[must_use]
+pub fn times_blocked(of: &str) -> Option<u64> {
+    let status = text(format!("/proc/{of}/status")).ok()?;
+    let mut lines = status.lines();
+    let number = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    number.trim().parse().ok()
+}
+
 /// State and CPU time (in ticks of the clock, `_SC_CLK_TCK`) of a process, as `4711`, or of a
 /// thread, as `4711/task/4712`.
 #[must_use]
 pub fn state_and_ticks(of: &str) -> Option<(char, u64)> {
-    in_stat(&fs::read_to_string(format!("/proc/{of}/stat")).ok()?)
+    in_stat(&text(format!("/proc/{of}/stat")).ok()?)
 }
 
 /// The same from a line of `stat`. The name in it is in parentheses and may hold anything.

@@ -17,7 +17,7 @@ pub fn set_monochrome() {
 /// One line on standard error. If nobody reads it, nothing is lost but the line.
 pub fn say(line: &str) {
     let mut stream = std::io::stderr().lock();
-    let coloured = !MONOCHROME.load(Ordering::Relaxed) && wants_colours(stream.is_terminal());
+    let coloured = are_coloured(stream.is_terminal());
     writeln!(stream, "rsys: {}", painted(line, coloured)).ok();
 }
 
@@ -30,6 +30,12 @@ pub fn line_width() -> usize {
     size.map_or(ELSEWHERE, |(width, _)| {
         usize::from(width.0).saturating_sub(PREFIX)
     })
+}
+
+/// Whether text for a stream is coloured now.
+#[must_use]
+pub fn are_coloured(is_terminal: bool) -> bool {
+    !MONOCHROME.load(Ordering::Relaxed) && wants_colours(is_terminal)
 }
 
 /// Whether text for a stream is coloured: on a terminal that can, unless the user said no by

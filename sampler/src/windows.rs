@@ -97,6 +97,13 @@ impl Schedule {
         }
     }
 
+    /// Makes it endless, if it has no periods: where the end of the run is that of its window.
+    pub fn remove_end(&mut self) {
+        if self.groups.is_empty() {
+            self.end_ns = u64::MAX;
+        }
+    }
+
     /// No time at all, until a window is [opened](Self::open).
     #[must_use]
     pub fn never() -> Self {

@@ -1,6 +1,7 @@
 // Opens an address of Perfetto's page in a headless browser as a user would: node open.mjs ADDRESS QUERY
 //
-// Waits until a trace is loaded there, fails on any error that the page reports, and prints the first column of the answer to the query.
+// Waits until a trace is loaded there, fails on any error that the page reports, and prints the first column of the answer to the query; on
+// standard error, the tracks that are unfolded.
 // RSYS_JUDGE_DIR holds node_modules; CHROMIUM names the browser.
 
 import fs from 'node:fs';
@@ -14,7 +15,7 @@ const LOAD_MS = 120_000;
 
 const profile = fs.mkdtempSync(path.join(os.tmpdir(), 'rsys-open-'));
 const browser = await chromium.launchPersistentContext(profile, {
-  executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
+  executablePath: process.env.CHROMIUM || '/usr/bin/chromium-headless-shell',
   headless: true,
   args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-dev-shm-usage',
     '--disable-background-networking', '--disable-component-update', '--disable-sync'],
@@ -39,6 +40,12 @@ try {
     return lines;
   }, query);
   console.log(lines.join('\n'));
+  const open = await page.evaluate(async () => {
+    await window.waitForPerfettoIdle(500);
+    return window.app.trace.workspaces.currentWorkspace.flatTracks
+      .filter((track) => track.expanded && track.children.length > 0).map((track) => track.name);
+  });
+  console.error(`unfolded: ${open.join(', ')}`);
 } catch (error) {
   complaints.push(String(error?.message ?? error));
 } finally {

@@ -18,7 +18,7 @@ const QUALITY = 0.8;
 
 const profile = fs.mkdtempSync(path.join(os.tmpdir(), 'rsys-webp-'));
 const browser = await chromium.launchPersistentContext(profile, {
-  executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
+  executablePath: process.env.CHROMIUM || '/usr/bin/chromium-headless-shell',
   headless: true,
   viewport: { width: WIDTH, height: HEIGHT },
   colorScheme: 'light',

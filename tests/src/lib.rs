@@ -73,6 +73,39 @@ pub use workload::{Workload, language_source, python, script, workload};
 /// What a test function returns.
 pub type TestResult = anyhow::Result<()>;
 
+/// A module of tests for each set of ROCm's runtimes: functions that take a [`simgpu::Stack`], under the name of the stack.
+#[macro_export]
+macro_rules! on_every_stack {
+    ($($test:ident;)*) => {
+        $crate::on_stacks! { [debian12 Debian12, wheel54 Wheel54, debian13 Debian13, unstable Unstable, rocm7 Rocm7] { $($test)* } }
+    };
+}
+
+/// [`on_every_stack`], of the stacks whose HIP has a tracer.
+#[macro_export]
+macro_rules! on_every_stack_with_a_tracer {
+    ($($test:ident;)*) => {
+        $crate::on_stacks! { [wheel54 Wheel54, debian13 Debian13, unstable Unstable, rocm7 Rocm7] { $($test)* } }
+    };
+}
+
+/// See [`on_every_stack`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! on_stacks {
+    ([$($module:ident $stack:ident),*] $tests:tt) => {
+        $($crate::on_stacks! { $module $stack $tests })*
+    };
+    ($module:ident $stack:ident { $($test:ident)* }) => {
+        mod $module {
+            $(#[test]
+            fn $test() -> $crate::TestResult {
+                super::$test($crate::simgpu::Stack::$stack)
+            })*
+        }
+    };
+}
+
 /// Ends the test early when something that it needs is missing.
 ///
 /// Each condition is an `Option<String>` that says what is missing. Where everything must be there (`CI` or

@@ -99,8 +99,17 @@ impl Outcome {
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         collect_traces(&self.output, &mut files);
+        files.retain(|path| !is_of_short_processes(path));
         files.sort();
         files
+    }
+
+    /// The trace that short processes share, if there were any.
+    #[must_use]
+    pub fn short_processes(&self) -> Option<PathBuf> {
+        let mut files = Vec::new();
+        collect_traces(&self.output, &mut files);
+        files.into_iter().find(|path| is_of_short_processes(path))
     }
 
     /// The only trace.
@@ -264,6 +273,11 @@ fn collect_traces(folder: &Path, found: &mut Vec<PathBuf>) {
             found.push(path);
         }
     }
+}
+
+fn is_of_short_processes(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("perfetto-trace-short")
 }
 
 fn same_file(one: &Path, other: &Path) -> bool {

@@ -16,7 +16,7 @@ const BYTES_MAX: u64 = 2_000_000;
 /// What is missing to look at pages.
 #[must_use]
 pub fn missing_browser() -> Option<String> {
-    missing_tool("chromium").or_else(|| missing_tool("node"))
+    missing_tool("chromium-headless-shell").or_else(|| missing_tool("node"))
 }
 
 /// Makes the page of a run, has it judged in a browser, and returns what was on it. Pictures are in `target/screenshots`. What the judge

@@ -44,6 +44,7 @@ pub struct Run {
     under: Vec<OsString>,
     options: Vec<OsString>,
     command: Option<Invocation>,
+    attached: Option<u32>,
     folder: Option<PathBuf>,
     output: Option<Option<PathBuf>>,
     env: Vec<(OsString, Option<OsString>)>,
@@ -65,6 +66,7 @@ impl Run {
             under: Vec::new(),
             options: Vec::new(),
             command: None,
+            attached: None,
             folder: None,
             output: None,
             env: Vec::new(),
@@ -169,6 +171,13 @@ impl Run {
         self.start()?.wait()
     }
 
+    /// Attaches to a process in place of running a command.
+    #[must_use]
+    pub fn attach(mut self, pid: u32) -> Self {
+        self.attached = Some(pid);
+        self
+    }
+
     /// Starts and returns at once.
     ///
     /// # Errors
@@ -207,7 +216,15 @@ impl Run {
 
     /// The command line of this run, and where its traces will be.
     pub(crate) fn build(&self, scratch: &Scratch) -> Result<(Command, PathBuf)> {
-        let invocation = self.command.as_ref().context("the run has no command")?;
+        let nothing = Invocation {
+            words: Vec::new(),
+            env: Vec::new(),
+        };
+        let invocation = match (&self.command, self.attached) {
+            (Some(command), _) => command,
+            (None, Some(_)) => &nothing,
+            (None, None) => bail!("the run has no command"),
+        };
         let folder = self
             .folder
             .clone()
@@ -231,10 +248,11 @@ impl Run {
             if self.output != Some(None) {
                 command.arg("-o").arg(&output);
             }
-            command
-                .args(&self.options)
-                .arg("--")
-                .args(&invocation.words);
+            command.args(&self.options);
+            match self.attached {
+                Some(pid) => command.arg("-p").arg(pid.to_string()),
+                None => command.arg("--").args(&invocation.words),
+            };
             command
         } else {
             let (program, args) = invocation

@@ -36,6 +36,7 @@ static void set(int all) {
     raise(SIGUSR2);
     for (int i = 1; i <= 2; i++) sigqueue(getpid(), SIGRTMIN + 3, (union sigval){.sival_int = 70 + i});
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
+    if (all) raise(SIGPIPE);
     for (int i = 0; i < 3; i++) {
         struct itimerval timer = {{7 + i, 0}, {1000 * (i + 1), 0}};
         setitimer(timers[i], &timer, NULL);

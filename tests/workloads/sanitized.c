@@ -1,4 +1,4 @@
-/* For the sanitizers' runtimes: sanitized ok|misuse|leak|race|fork [--seconds S]. Two threads spend three quarters of their time in
+/* For the sanitizers' runtimes: sanitized ok|many|misuse|leak|race|fork [--seconds S]. Two threads spend three quarters of their time in
  * `threefold` and one in `once`; then comes what the runtime should find. */
 #include "work.h"
 #include <sys/wait.h>
@@ -41,6 +41,11 @@ int main(int argc, char **argv) {
         int status = 0;
         CHECK(child == 0 || (waitpid(child, &status, 0) == child && WIFEXITED(status)));
         return WEXITSTATUS(status);
+    }
+    for (int round = 0; round < 5 && strcmp(mode, "many") == 0; round++) {
+        pthread_t threads[40];
+        for (int i = 0; i < 40; i++) CHECK(pthread_create(&threads[i], NULL, worker, NULL) == 0);
+        for (int i = 0; i < 40; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     }
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, worker, NULL) == 0);

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#define THREADS 8
+#define THREADS 30
 #define COROUTINES 4
 #define COROUTINE_BYTES (16 * 1024)
 
@@ -18,6 +18,8 @@ static volatile uint64_t turns;
 static void *small(void *unused) {
     (void)unused;
     pthread_setname_np(pthread_self(), "small");
+    /* The C library needs much of the stack here, when many threads allocate. */
+    free(malloc(64));
     burn(seconds / THREADS);
     return NULL;
 }

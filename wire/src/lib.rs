@@ -14,6 +14,7 @@
 //! * [`handshake`]: the datagram and the environment variables that lead to it.
 //! * [`clocks`]: whose CLOCK_BOOTTIME the times are of.
 //! * [`counting`]: what the threads count beside their samples.
+//! * [`attach`]: what the sampler asks of an agent that it brings into a process that runs.
 //! * [`adopt`]: how the sampler asks for a clock on a thread that the agent missed.
 //! * [`launchers`]: the programs in which an agent sleeps, because they only start others;
 //! * [`program`]: the programs that it cannot be loaded into;
@@ -25,6 +26,7 @@
 compile_error!("rsys runs on Linux on x86-64, as ROCm does");
 
 pub mod adopt;
+pub mod attach;
 pub mod clocks;
 pub mod counting;
 pub mod event;

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::gpu_program::{self, Hip};
+use crate::gpu_program::{self, Hip, Hsa};
 use crate::steps::{
     PROFILER, build_packages, find_program, say, step, succeeds, target_dir, workspace_dir,
 };
@@ -44,17 +45,27 @@ pub fn run() -> Result<()> {
     );
     let folder = target_dir().join("demo");
     let (program, look) = compile(&folder, find_program)?;
-    let hip = Hip::find();
-    let gpu_program = hip.as_ref().and_then(|hip| match hip.compile(&folder) {
-        Ok(program) => Some(program),
-        Err(error) => {
-            say(&format!("no part on GPUs: {error:#}"));
-            None
-        }
+    let hip = Hip::for_gpus();
+    let for_gpus = hip.as_ref().and_then(|hip| or_say(hip.compile(&folder)));
+    // What the network brings comes while the compiler works.
+    let (built, simulated) = thread::scope(|scope| {
+        let fetching = for_gpus
+            .is_none()
+            .then(|| scope.spawn(|| or_say(simulated(&folder))));
+        let simulation = fetching.as_ref().map(|_| gpu_program::PACKAGE);
+        let packages: Vec<&str> = PROFILER.iter().copied().chain(simulation).collect();
+        let built = build_packages("rsys-sample and its agent", &packages);
+        let simulated = fetching.and_then(|fetching| fetching.join().ok()?);
+        (built, simulated)
     });
-    let simulation = gpu_program.as_ref().map(|_| gpu_program::PACKAGE);
-    let packages: Vec<&str> = PROFILER.iter().copied().chain(simulation).collect();
-    build_packages("rsys-sample and its agent", &packages)?;
+    built?;
+    let simulated = simulated.filter(|(hsa, train)| or_say(hsa.try_out(train)).is_some());
+    let traces = folder.join("traces");
+    let (look, mut command) = match (&for_gpus, &simulated) {
+        (Some(program), _) => (GPUS_LOOK, program.profiled_for_real(&traces)),
+        (None, Some((hsa, train))) => (SIMULATED_LOOK, hsa.profiled(train, &traces)),
+        (None, None) => (look, on_processor(&program, &traces)),
+    };
     println!(
         "\nA run ends with a table: where its trace is, where the time went, and what to type next. rsys-report, which the last lines\n\
          name, is `cargo run --release -p rsys-report --` here; without it, open https://ui.perfetto.dev and drop the trace on the page.\n\
@@ -62,29 +73,42 @@ pub fn run() -> Result<()> {
          {look}\n\n\
          Then drag over any stretch of the samples to see its flame graph below.\n"
     );
-    profile(
-        Command::new(target_dir().join("release/rsys-sample"))
-            .args(["-f", "1000", "-o"])
-            .arg(folder.join("traces"))
-            .arg("--")
-            .arg(program),
-    )?;
-    match gpu_program {
-        Some(program) => {
-            println!(
-                "\nNow a program for GPUs. Its two GPUs are SIMULATED: the HIP runtime is the real one, but kernels do nothing and take the\n\
-                 time that they are told to. They are idle for reasons of the program's, which the table and `gaps` name.\n"
-            );
-            profile(&mut program.profiled(&folder.join("gpu-traces")))
-        }
-        None if hip.is_some() => Ok(()),
-        None => {
-            println!(
-                "\nThere is a part on simulated GPUs too, for which the HIP runtime is needed: `cargo xtask runtimes {}` fetches it\n\
-                 (Debian's packages, some hundred megabytes) into a folder of its own; then run the demo again.",
-                gpu_program::STACK
-            );
-            Ok(())
+    profile(&mut command)
+}
+
+fn on_processor(program: &Path, traces: &Path) -> Command {
+    let mut command = Command::new(target_dir().join("release/rsys-sample"));
+    command
+        .args(["-f", "1000", "-o"])
+        .arg(traces)
+        .arg("--")
+        .arg(program);
+    command
+}
+
+/// What there is to see of a program on GPUs.
+const GPUS_LOOK: &str = "Look at the GPUs above the process: they are idle for reasons of the program's, which the table and `rsys-report gaps` name.";
+const SIMULATED_LOOK: &str = "The two GPUs are SIMULATED, for there is none here: the HSA runtime is the real one, but kernels do nothing and take the time that they\n\
+     are told to. Look at them above the process `train`: they wait while the threads `worker 0` and `worker 1` decode images, and now and then\n\
+     for a checkpoint, which the table and `rsys-report gaps` name by line.";
+
+/// The program on simulated GPUs, which are still to be built.
+fn simulated(folder: &Path) -> Result<(Hsa, PathBuf)> {
+    let compilers = ["cc", "gcc", "clang"];
+    let compiler = compilers.iter().find_map(|name| find_program(name));
+    let compiler = compiler.context("no C compiler is installed")?;
+    let hsa = Hsa::find_or_fetch()?;
+    let program = hsa.compile(&compiler, folder)?;
+    Ok((hsa, program))
+}
+
+/// Says why there is no part on GPUs, where there is none.
+fn or_say<T>(part: Result<T>) -> Option<T> {
+    match part {
+        Ok(part) => Some(part),
+        Err(error) => {
+            say(&format!("no part on GPUs: {error:#}"));
+            None
         }
     }
 }

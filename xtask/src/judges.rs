@@ -42,6 +42,8 @@ const READERS: [&str; 18] = [
 ];
 /// Programs that speak by ITT and NVTX, with Intel's and NVIDIA's own code for that.
 const MARKERS: [&str; 2] = ["ittapi==1.2.2", "nvtx==0.2.17"];
+/// Another program that reads the stacks of a running Python.
+const STACKS: [&str; 1] = ["py-spy==0.4.3"];
 /// Libraries of MPI with their launchers and compilers, each with the module that calls it; and Intel's OpenMP runtime.
 const PARALLEL: [(&str, &[&str]); 4] = [
     ("mpi/mpich", &["mpich==5.0.2", "mpi4py==4.1.2"]),
@@ -71,10 +73,11 @@ pub fn fetch(is_small: bool) -> Result<()> {
             fetch_node_modules(folder, &NODE_MODULES)
         }),
     ];
-    let others: [(&str, Fetch); 5] = [
+    let others: [(&str, Fetch); 6] = [
         ("readers of tables", fetch_tables),
         ("readers of exports", fetch_readers),
         ("programs with marks", fetch_markers),
+        ("py-spy", fetch_stacks),
         ("libraries of MPI and OpenMP", fetch_parallel),
         ("command line of the Firefox Profiler", |folder| {
             fetch_node_modules(&folder.join("firefox"), &FIREFOX)
@@ -141,6 +144,11 @@ fn fetch_readers(folder: &Path) -> Result<()> {
 fn fetch_markers(folder: &Path) -> Result<()> {
     let options = ["--no-deps", "--only-binary", ":all:"];
     fetch_packages(&folder.join("markers"), &MARKERS, &options)
+}
+
+fn fetch_stacks(folder: &Path) -> Result<()> {
+    let options = ["--no-deps", "--only-binary", ":all:"];
+    fetch_packages(&folder.join("py-spy"), &STACKS, &options)
 }
 
 /// Each in a virtual environment, for programs and libraries go beside the interpreter.

@@ -49,7 +49,10 @@ const NEEDS: &[(Probe, &str)] = &[
     (Probe::Program("stress-ng"), "stress-ng"),
     (Probe::Program("node"), "nodejs"),
     (Probe::Program("npm"), "npm"),
-    (Probe::Program("chromium"), "chromium"),
+    (
+        Probe::Program("chromium-headless-shell"),
+        "chromium-headless-shell",
+    ),
     (Probe::SystemPython("sys"), "python3"),
     (Probe::AnyPython("pip"), "python3-pip"),
     (Probe::SystemPython("ensurepip"), "python3-venv"),
@@ -118,16 +121,14 @@ impl Probe {
 }
 
 /// What the quick set of tests needs of [`NEEDS`], by package. The others are several times as much to download.
-const FEW: [&str; 12] = [
+const FEW: [&str; 10] = [
     "gcc",
     "g++",
-    "gfortran",
-    "clang",
     "binutils",
     "xz-utils",
     "nodejs",
     "npm",
-    "chromium",
+    "chromium-headless-shell",
     "python3",
     "python3-pip",
     "libpfm4",

@@ -39,6 +39,18 @@ pub fn is_sampler_gone() -> bool {
     header.is_some_and(|header| header.sampler.load(Ordering::Relaxed) & SAMPLER_GONE != 0)
 }
 
+/// Sleeps until the sampler has left, at most for a time.
+pub fn wait_for_departure(ns: u64) {
+    // SAFETY: as in `count`.
+    let Some(header) = (unsafe { COUNTERS.load(Ordering::Acquire).as_ref() }) else {
+        return;
+    };
+    let now = header.sampler.load(Ordering::Relaxed);
+    if now & SAMPLER_GONE == 0 {
+        sys::futex_wait_shared(&header.sampler, now, ns);
+    }
+}
+
 /// Whether the sampler has taken this process in, and so [`is_sampler_gone`] will be true when it ends.
 pub fn has_sampler() -> bool {
     // SAFETY: as in `count`.

@@ -32,6 +32,8 @@ pub struct Shape {
     pub offset: usize,
     /// Makes an item, in zeroed memory that nothing else uses, for a ring.
     pub furnish: unsafe fn(item: *mut u8, ring: Producer<'static>),
+    /// Whether no thread has an item that was made: a block of such items serves the next sampler.
+    pub is_idle: unsafe fn(item: *mut u8) -> bool,
 }
 
 /// A segment and its items. Lives at the start of the items' memory, for ever.
@@ -52,6 +54,16 @@ struct Block {
 const _: () = assert!(size_of::<Block>() <= PAGE);
 
 impl Block {
+    /// Whether the block can be used once more, for a segment of this kind.
+    fn is_free_for(&self, rings: u32, shape: &Shape) -> bool {
+        let geometry = self.segment.geometry();
+        let fits = self.rings == rings
+            && self.stride == shape.stride
+            && geometry.ring_words() == shape.ring_words;
+        // SAFETY: items are never unmapped.
+        fits && (0..rings).all(|index| unsafe { (shape.is_idle)(self.item(index)) })
+    }
+
     fn item(&self, index: u32) -> *mut u8 {
         self.first.wrapping_add(index as usize * self.stride)
     }
@@ -87,6 +99,8 @@ impl Block {
 pub struct Pool {
     /// The newest block; the others follow by `next`.
     newest: AtomicPtr<Block>,
+    /// Blocks of samplers that have left, with private memory where that was shared; they follow by `next`.
+    parked: AtomicPtr<Block>,
     /// Held while a block is made.
     growing: Lock,
     /// Set when a block could not be announced to the sampler: no more are made.
@@ -98,6 +112,7 @@ impl Pool {
     pub const fn new() -> Self {
         Pool {
             newest: AtomicPtr::new(std::ptr::null_mut()),
+            parked: AtomicPtr::new(std::ptr::null_mut()),
             growing: Lock::new(),
             is_refused: AtomicBool::new(false),
         }
@@ -200,6 +215,7 @@ impl Pool {
     /// # Errors
     /// The kernel's error number.
     pub fn start(&self, shape: &Shape, info: &[u8]) -> Result<*const SegmentHeader, i32> {
+        self.is_refused.store(false, Ordering::Relaxed);
         let block = self.make_block(std::ptr::null_mut(), shape, info)?;
         let header: *const SegmentHeader = block.segment.header();
         Ok(header)
@@ -218,18 +234,65 @@ impl Pool {
             Some(last) => (more, last.number + 1, (last.rings * 2).min(most)),
             None => (first, 0, fewest),
         };
-        let furnish = |made| furnish(newest, number, shape, made);
+        let used_before = self.unpark(rings, shape);
+        // SAFETY: blocks are never freed.
+        let place = unsafe { used_before.as_ref() };
+        let place = place.map_or(std::ptr::null_mut(), |block| block.shared_base);
+        let furnish = |made| furnish(used_before, newest, number, shape, made);
         let words = shape.ring_words;
-        let block = segments::make(kind, number, rings, words, info, furnish, |block| {
-            // SAFETY: not published.
-            unsafe {
-                let bytes = private_bytes((*block).rings, shape);
-                sys::munmap(block.cast(), bytes);
+        let made = segments::make(kind, number, rings, words, info, place, furnish, |block| {
+            if block != used_before {
+                // SAFETY: not published.
+                unsafe {
+                    let bytes = private_bytes((*block).rings, shape);
+                    sys::munmap(block.cast(), bytes);
+                }
             }
-        })?;
+        });
+        if made.is_err() && !used_before.is_null() {
+            self.park(used_before);
+        }
+        let block = made?;
         self.newest.store(block, Ordering::Release);
         // SAFETY: made just now, and never freed.
         unsafe { block.as_ref() }.ok_or(libc::EINVAL)
+    }
+
+    /// Lays all blocks aside, whose shared memory was given back, for the next sampler. Only when nothing is recorded.
+    pub fn lay_aside(&self) {
+        let mut next = self.newest.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: blocks are never freed.
+        while let Some(block) = unsafe { next.as_ref() } {
+            let this = std::mem::replace(&mut next, block.next);
+            self.park(this);
+        }
+    }
+
+    /// By the one thread that starts or ends the recording, or that makes a block.
+    fn park(&self, block: *mut Block) {
+        // SAFETY: blocks are never freed, and no list has this one.
+        unsafe { (*block).next = self.parked.load(Ordering::Relaxed) };
+        self.parked.store(block, Ordering::Release);
+    }
+
+    /// Takes a block that was laid aside and that no thread uses; null if there is none.
+    fn unpark(&self, rings: u32, shape: &Shape) -> *mut Block {
+        let mut before: *mut Block = std::ptr::null_mut();
+        let mut this = self.parked.load(Ordering::Acquire);
+        // SAFETY: blocks are never freed.
+        while let Some(block) = unsafe { this.as_ref() } {
+            if block.is_free_for(rings, shape) {
+                // SAFETY: as above; only this thread changes the list.
+                match unsafe { before.as_mut() } {
+                    Some(before) => before.next = block.next,
+                    None => self.parked.store(block.next, Ordering::Release),
+                }
+                return this;
+            }
+            before = this;
+            this = block.next;
+        }
+        this
     }
 
     /// Gives the shared memory back, which has no reader any more. Threads may still be writing there.
@@ -267,7 +330,14 @@ fn private_bytes(rings: u32, shape: &Shape) -> usize {
     PAGE + shape.stride * rings as usize
 }
 
-fn furnish(next: *mut Block, number: u32, shape: &Shape, made: Made) -> Result<*mut Block, i32> {
+/// Makes the items of a segment, in the memory of a block that was `used_before`, if there is one.
+fn furnish(
+    used_before: *mut Block,
+    next: *mut Block,
+    number: u32,
+    shape: &Shape,
+    made: Made,
+) -> Result<*mut Block, i32> {
     let Made {
         segment,
         base: shared_base,
@@ -275,7 +345,11 @@ fn furnish(next: *mut Block, number: u32, shape: &Shape, made: Made) -> Result<*
     let rings = segment.geometry().ring_count();
     let bytes = private_bytes(rings, shape);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let memory = sys::mmap(bytes, flags, -1)?;
+    let memory = if used_before.is_null() {
+        sys::mmap(bytes, flags, -1)?
+    } else {
+        used_before.cast()
+    };
     let first = memory.wrapping_add(PAGE + shape.offset);
     for index in 0..rings {
         let (Some(header), Some(words)) = (segment.ring_header(index), segment.ring_words(index))

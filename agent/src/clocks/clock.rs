@@ -73,6 +73,9 @@ fn is_far_above_the_tick() -> bool {
 /// them are always met at the same places.
 const SAMPLES_BEFORE_PERF: u8 = 3;
 
+/// Timer samples without one of perf's after which its descriptor is looked at: a program that becomes a daemon closes all that it does not know.
+const SILENT: u8 = 16;
+
 /// Processes of a build or a script, most of which live for less than a sample: perf's clock costs each of them more than that.
 static FEW_PERF: AtomicBool = AtomicBool::new(false);
 
@@ -101,6 +104,8 @@ pub struct ThreadClock {
     dither: Dither,
     /// Samples of the timer until perf begins beside it, if it is still to.
     samples_to_perf: u8,
+    /// Samples of the timer since perf's last one.
+    silent: u8,
     /// Periods that the samples so far stand for, recorded or dropped.
     accounted_weight: u64,
     /// CPU time that the thread had used when its recording began.
@@ -146,17 +151,34 @@ impl ThreadClock {
         self.open_perf(clock)
     }
 
-    /// Counts a sample of the timer. A thread that has taken some gets perf beside it, where that would have been too dear for a short one.
+    /// Counts a sample of the timer. A thread that has taken some gets perf beside it, where that would have been too dear for a short one, and again
+    /// where the program has closed its descriptor.
     ///
     /// # Signal safety
-    /// System calls, once in a thread.
+    /// System calls, now and then.
     #[inline]
     pub fn count_timer(&mut self) {
         if self.samples_to_perf == 0 {
+            if self.perf.is_some() {
+                self.silent += 1;
+                if self.silent == SILENT {
+                    self.silent = 0;
+                    join_perf(self);
+                }
+            }
             return;
         }
         self.samples_to_perf -= 1;
         if self.samples_to_perf == 0 {
+            join_perf(self);
+        }
+    }
+
+    /// Begins perf that was still to begin, while the process has one thread: the table of descriptors grows for it, for which the kernel waits for all
+    /// processors (ten milliseconds) where threads share the table.
+    pub fn join_before_threads(&mut self) {
+        if self.samples_to_perf != 0 {
+            self.samples_to_perf = 0;
             join_perf(self);
         }
     }
@@ -221,6 +243,8 @@ impl ThreadClock {
                 self.timer = Some(timer);
                 Clock::Timer
             }
+            // Another thread, which has ended meanwhile.
+            Err(libc::EINVAL) if self.tid != sys::gettid() => Clock::None,
             Err(error) => {
                 counters::count(Counter::ThreadsWithoutTimer, 1);
                 counters::set_counter(Counter::LastError, error as u64);
@@ -245,8 +269,19 @@ impl ThreadClock {
             let phase = phase_ns(self.tid, now_ns);
             self.first_expiry_ns = self.cpu_base_ns + phase;
             sys::timer_arm(timer, phase, period);
+            self.begin_perf_at(phase);
         }
         self.start_perf();
+    }
+
+    /// Lets perf's first period end where the timer expires first, or just behind: else a thread of little more than a period would always be met
+    /// near its end. The first sample turns the length of the next ones ([`ThreadClock::vary`]).
+    fn begin_perf_at(&self, phase: u64) {
+        if let Some(fd) = self.perf
+            && !state::is_confined()
+        {
+            perf::set_period(fd, phase.max(period_ns() / 64));
+        }
     }
 
     /// Starts perf's clock alone, where the timer runs already.
@@ -295,6 +330,7 @@ impl ThreadClock {
     /// Notes periods of perf's clock.
     #[inline]
     pub fn count_perf(&mut self, periods: u64) {
+        self.silent = 0;
         self.missing.deliver(periods);
     }
 
@@ -474,10 +510,17 @@ impl ThreadClock {
     }
 }
 
-/// Perf begins beside a timer that runs.
+/// Perf begins beside a timer that runs, for the first time or again.
 #[cold]
 fn join_perf(clock: &mut ThreadClock) {
     if !state::is_confined() {
+        if let Some(fd) = clock.perf {
+            if perf::is_open(fd) {
+                return;
+            }
+            clock.perf = None;
+            clock.dither = Dither::default();
+        }
         clock.open_perf(Clock::Timer);
         clock.start_perf();
     }
@@ -498,8 +541,10 @@ fn turn(clock: &mut ThreadClock) {
     let length = clock.dither.turn(behind_ns, period_ns(), cpu_ns);
     if !perf::set_period(fd, length) {
         // A filter forbids it: the period would stay a little wrong. The timer alone is right.
-        perf::close(fd);
-        clock.perf = None;
+        if perf::is_open(fd) {
+            perf::close(fd);
+            clock.perf = None;
+        }
     }
 }
 

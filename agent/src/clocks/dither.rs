@@ -3,11 +3,15 @@
 /// Where they go: to the end of the period and back, again and again.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Dither {
-    /// Samples until they turn; 0 as long as they stand where perf began.
+    /// Samples until they turn; 0 as long as perf's first period runs.
     pub left: u32,
-    /// Towards the end, with longer periods of perf, or towards the begin.
-    rising: bool,
+    /// Towards the end, with longer periods of perf, or towards the begin; `None` as long as they stand where perf began.
+    rising: Option<bool>,
 }
+
+/// Samples until they leave the place where perf began: those of a short thread have the period that was asked for. As all begin near the timer's
+/// expiry, they would all have longer ones, and too few at first.
+const AT_FIRST: u32 = 32;
 
 impl Dither {
     /// Turns round. Returns the length of perf's next periods in nanoseconds: from where the samples stand, `behind_ns` after the timer's first
@@ -20,20 +24,26 @@ impl Dither {
         // Not quite to the end: a signal is a little late.
         let (begin, end) = (period / 64, period - period / 64);
         let mut at = (behind_ns % period_ns.max(1)).cast_signed();
-        if self.left == 0 {
-            self.rising = at < period / 2;
-        } else {
-            let goal = if self.rising { end } else { begin };
-            if at - goal > period / 2 {
-                at -= period;
-            } else if goal - at > period / 2 {
-                at += period;
+        let rising = match self.rising {
+            None if self.left == 0 => {
+                self.left = AT_FIRST;
+                return period_ns;
             }
-            self.rising = !self.rising;
-        }
+            None => at < period / 2,
+            Some(rising) => {
+                let goal = if rising { end } else { begin };
+                if at - goal > period / 2 {
+                    at -= period;
+                } else if goal - at > period / 2 {
+                    at += period;
+                }
+                !rising
+            }
+        };
+        self.rising = Some(rising);
         let samples = 8 + (noise ^ noise >> 7) % 11;
         self.left = samples as u32;
-        let goal = if self.rising { end } else { begin };
+        let goal = if rising { end } else { begin };
         (period + (goal - at) / samples.cast_signed()).cast_unsigned()
     }
 }
@@ -48,6 +58,10 @@ mod tests {
         const START: u64 = 700_000;
         let (mut dither, mut now, mut samples) = (Dither::default(), START, 0_u64);
         let mut tenths = [0_u32; 10];
+        assert_eq!(
+            (dither.turn(now, PERIOD, 0), dither.left),
+            (PERIOD, super::AT_FIRST)
+        );
         while samples < 100_000 {
             let length = dither.turn(now, PERIOD, now.wrapping_mul(0x9e37_79b9));
             assert!((8..=18).contains(&dither.left) && length.abs_diff(PERIOD) < PERIOD / 7);

@@ -4,6 +4,7 @@
 //! its thread must not wait for its end for ever.
 
 use crate::sys;
+use crate::sys::signal_stack;
 
 /// Where the stack of any thread is looked for, below its top.
 const MOST_STACK_BYTES: usize = 8 << 20;
@@ -29,6 +30,7 @@ pub fn is_gone(writer: usize, here: usize) -> bool {
     let top = own_stack_top();
     asked
         && alternate.ss_flags & libc::SS_ONSTACK == 0
+        && !signal_stack::contains(here)
         && here >= writer
         && here < top
         && top - writer <= MOST_STACK_BYTES

@@ -75,6 +75,7 @@ const SHAPE: Shape = Shape {
     stride: size_of::<EventRing>(),
     offset: 0,
     furnish,
+    is_idle,
 };
 
 /// Makes an unused ring.
@@ -89,6 +90,15 @@ unsafe fn furnish(ring: *mut u8, producer: Producer<'static>) {
         (&raw mut (*ring).writer).write(AtomicUsize::new(0));
         (&raw mut (*ring).stalled).write(AtomicU64::new(0));
     }
+}
+
+/// Whether no thread records into a ring.
+///
+/// # Safety
+/// `ring` must be one that was furnished.
+unsafe fn is_idle(_ring: *mut u8) -> bool {
+    // Events are not recorded in attached processes: no ring is ever laid aside.
+    false
 }
 
 thread_words! {

@@ -13,6 +13,7 @@ use crate::events;
 use crate::events::rings::{self, EventRing, STACK_DEPTH};
 use crate::sampling::python;
 use crate::sampling::seen::{self, Seen};
+use crate::signals::faults;
 use crate::state;
 use crate::sys::guard::Guarded;
 use crate::sys::recent::Recent;
@@ -48,7 +49,7 @@ pub fn launch_stack_with(look: impl FnOnce(&[u64], bool)) -> LaunchStack {
         return stack;
     }
     let registers = here();
-    rings::put_in(|ring| {
+    put_in(|ring| {
         // SAFETY: the ring is the calling thread's, and `put_in` runs once at a time.
         let (words, last, hashes) = unsafe {
             (
@@ -105,6 +106,12 @@ pub fn launch_stack_with(look: impl FnOnce(&[u64], bool)) -> LaunchStack {
     stack
 }
 
+/// As [`rings::put_in`], for what reads in vain now and then.
+#[inline]
+fn put_in(what: impl FnOnce(&EventRing) -> bool) -> bool {
+    rings::put_in(|ring| faults::while_open(|| what(ring)).unwrap_or(false))
+}
+
 /// The calling thread's Python frames, innermost first, and their flags.
 fn python_frames(ring: &EventRing) -> (&[u64], u8) {
     if state::settings().python == PythonChoice::Off {
@@ -130,7 +137,7 @@ pub fn callers<const COUNT: usize>() -> [u64; COUNT] {
     const OURS: usize = 16;
     let registers = here();
     let mut callers = [0; COUNT];
-    rings::put_in(|ring| {
+    put_in(|ring| {
         // SAFETY: as in `launch_stack`.
         let words = unsafe { &mut *ring.frames.get() };
         let room = words.get_mut(..OURS + COUNT).unwrap_or_default();

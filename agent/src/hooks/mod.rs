@@ -19,6 +19,7 @@ use crate::lifecycle::process;
 use crate::lifecycle::restrictions;
 use crate::lifecycle::seccomp;
 use crate::lifecycle::threads;
+use crate::sampling::walk;
 use crate::signals;
 use crate::signals::action::Action;
 use crate::signals::masks;
@@ -120,7 +121,8 @@ unsafe fn create(
     if slot.is_null() {
         return real(start, argument);
     }
-    let result = real(threads::rsys_thread_trampoline, slot.cast());
+    let create = || real(threads::rsys_thread_trampoline, slot.cast());
+    let result = exec::with_own_mask(create);
     if result != 0 {
         // SAFETY: the thread does not exist, so the slot is still ours.
         unsafe { (*slot).release() };
@@ -334,15 +336,17 @@ pub unsafe extern "C" fn syscall(
     if number == libc::SYS_rt_sigprocmask {
         // SAFETY: as above.
         return unsafe {
-            signal_masks::change_raw(a as c_int, b, c, |set| real(number, a, set, c, d, e, f))
+            signal_masks::change_raw(a as c_int, b, c, |set, old| {
+                real(number, a, set, old, d, e, f)
+            })
         };
     }
-    if signal_masks::is_wait(number) {
-        return signal_masks::wait_with_mask(call);
-    }
-    let result = call();
+    let result = signal_masks::wait_by_number(number, &[a, b, c, d, e, f], call);
     if result == 0 {
         children::after_call(number, a, b);
+    }
+    if result >= 0 && number == libc::SYS_userfaultfd {
+        walk::guess_no_more();
     }
     result
 }

@@ -1,18 +1,22 @@
 //! Masks of signals, and the functions that wait for signals or with a mask.
 //!
-//! The agent's signals are never blocked where we see it, and the program is told the mask that it asked for ([`crate::signals`]).
-//! There are ways to block them that we do not see: the masks of handlers, a jump to a saved mask, the system call itself. A sample
-//! that waits there would end a wait that lets all signals through: it is taken before.
+//! Sample signals are never blocked by calls that we intercept; the program reads back the mask that it has set ([`program_mask`]).
+//! They can be blocked in other ways: by the mask of a handler, a jump to a saved mask, the system call itself. A sample
+//! that is pending then would end a wait that unblocks all signals, so it is taken before.
 
 use std::ffi::{c_int, c_long, c_void};
 
+use rsys_wire::adopt::SAMPLE_SIGNAL;
+
 use crate::hooks::{MISSING, simple, stand_in_front_of};
 use crate::signals;
-use crate::signals::believed;
+use crate::signals::faults;
+use crate::signals::held;
+use crate::signals::program_mask;
 use crate::signals::sets::{self, set_of};
 use crate::state;
+use crate::sys;
 use crate::sys::calls;
-use crate::sys::guard;
 use crate::target::real::{self, SimpleHandler};
 
 /// Whether the calling thread's mask is ours to translate. In a child after vfork the words are the parent's.
@@ -31,25 +35,26 @@ unsafe fn change_mask(
     if !translates() {
         return real(set, old);
     }
-    let believed = believed::get();
+    let mut kernels = sets::sigset(0);
+    let place = if old.is_null() { &raw mut kernels } else { old };
+    let mut result = 0;
     // SAFETY: the caller passes null or a valid set.
-    let result = match unsafe { set.as_ref() } {
-        Some(set) => {
-            let set = sets::sigset(signals::translate_mask(how, set_of(set)));
-            real(&raw const set, old)
-        }
-        None => real(set, old),
-    };
+    let asked = unsafe { set.as_ref() }.map(set_of);
+    let told = program_mask::change(how, asked, |set| {
+        let set = set.map(sets::sigset);
+        let set = set.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        result = real(set, place);
+        // SAFETY: the kernel has written there.
+        (result == 0).then(|| set_of(unsafe { &*place }))
+    });
     // SAFETY: as above.
-    if let Some(old) = unsafe { old.as_mut() }
-        && result == 0
-    {
-        *old = sets::sigset(signals::add_believed(set_of(old), believed));
+    if let (Some(told), Some(old)) = (told, unsafe { old.as_mut() }) {
+        *old = sets::sigset(told);
     }
     result
 }
 
-/// The system call `rt_sigprocmask` with the kernel's own sets, at these addresses or 0: `call` makes it with another first one.
+/// The system call `rt_sigprocmask` with the kernel's own sets, at these addresses or 0: `call` makes it with others.
 ///
 /// # Safety
 /// What the kernel can write at `old` is a set.
@@ -57,25 +62,33 @@ pub unsafe fn change_raw(
     how: c_int,
     set: u64,
     old: u64,
-    call: impl FnOnce(u64) -> c_long,
+    call: impl FnOnce(u64, u64) -> c_long,
 ) -> c_long {
     // What is no set the kernel refuses.
-    let asked = guard::read_u64(set);
+    let asked = faults::read_u64(set);
     if !translates() || (set != 0 && asked.is_none()) {
-        return call(set);
+        return call(set, old);
     }
-    let believed = believed::get();
-    let result = match asked {
-        Some(asked) => {
-            let set = signals::translate_mask(how, asked);
-            call((&raw const set).expose_provenance() as u64)
-        }
-        None => call(0),
+    let mut kernels = 0_u64;
+    let place = if old == 0 {
+        (&raw mut kernels).expose_provenance() as u64
+    } else {
+        old
     };
-    let place = std::ptr::with_exposed_provenance_mut::<u64>(old as usize);
-    if result == 0 && !place.is_null() {
+    let mut result = 0;
+    let told = program_mask::change(how, asked, |set| {
+        let set = set
+            .as_ref()
+            .map_or(0, |set| std::ptr::from_ref(set).expose_provenance() as u64);
+        result = call(set, place);
+        (result == 0).then(|| faults::read_u64(place).unwrap_or(0))
+    });
+    let old = std::ptr::with_exposed_provenance_mut::<u64>(old as usize);
+    if let Some(told) = told
+        && !old.is_null()
+    {
         // SAFETY: the kernel has written there.
-        unsafe { place.write(signals::add_believed(place.read(), believed)) };
+        unsafe { old.write(told) };
     }
     result
 }
@@ -145,11 +158,11 @@ pub unsafe extern "C" fn siggetmask() -> c_int {
 
 /// Blocks one of our signals, or lets it through, as the program is to believe. Returns whether it was blocked.
 fn change_one(how: c_int, signal: c_int) -> bool {
-    let set = sets::sigset(crate::sys::bit(signal));
+    let set = sets::sigset(sys::bit(signal));
     let mut old = sets::sigset(0);
     // SAFETY: sets of ours.
     unsafe { sigprocmask(how, &raw const set, &raw mut old) };
-    set_of(&old) & crate::sys::bit(signal) != 0
+    set_of(&old) & sys::bit(signal) != 0
 }
 
 /// The functions of System V that change the mask by one signal.
@@ -205,46 +218,99 @@ pub unsafe extern "C" fn sigset(signal: c_int, handler: SimpleHandler) -> Simple
     }
 }
 
-/// Calls `real` with a set that does not consume our signal.
+/// Waits by `real(set, info)` for signals of the program's: samples are none.
 ///
 /// # Safety
-/// As `sigwait` has it: the set is null or valid.
+/// As `sigwaitinfo` has it: each pointer is null or valid.
 unsafe fn wait_for(
     set: *const libc::sigset_t,
-    real: impl FnOnce(*const libc::sigset_t) -> c_int,
+    info: *mut libc::siginfo_t,
+    real: impl Fn(*const libc::sigset_t, *mut libc::siginfo_t) -> c_int,
 ) -> c_int {
+    const OURS: u64 = sys::bit(SAMPLE_SIGNAL);
     // SAFETY: the caller passes null or a valid set.
-    match unsafe { set.as_ref() } {
-        Some(set) if signals::is_installed() => {
-            let set = signals::to_wait_for(set);
-            real(&raw const set)
+    let Some(asked) = unsafe { set.as_ref() }.filter(|_| translates()) else {
+        return real(set, info);
+    };
+    let others = set_of(&program_mask::to_wait_for(asked));
+    // SAFETY: zero is a valid value.
+    let mut own: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let place = if info.is_null() { &raw mut own } else { info };
+    loop {
+        // One that the program has been sent is held back, and samples do not come meanwhile.
+        let held = held::all() & set_of(asked) & OURS;
+        let set = sets::sigset(others | held);
+        let result = real(&raw const set, place);
+        if result < 0 {
+            // SAFETY: the thread's own word.
+            let is_interrupted = unsafe { *libc::__errno_location() } == libc::EINTR;
+            if is_interrupted && held != held::all() & set_of(asked) & OURS {
+                continue;
+            }
+        } else if result == SAMPLE_SIGNAL && !signals::is_of_program(place) {
+            continue;
+        } else if (1..=64).contains(&result) {
+            held::let_go(sys::bit(result));
         }
-        _ => real(set),
+        return result;
     }
 }
 
-/// The functions that wait for signals, and what they return when there is no such function.
-macro_rules! waits {
-    ($($name:ident($($more:ident: $type:ty),*), $manual:literal, $missing:expr;)*) => {
-        $(
-            /// # Safety
-            #[doc = concat!("As `", $manual, "`.")]
-            #[cfg_attr(not(test), unsafe(no_mangle))]
-            pub unsafe extern "C" fn $name(set: *const libc::sigset_t, $($more: $type),*) -> c_int {
-                let Some(real) = real::$name::get() else {
-                    return $missing;
-                };
-                // SAFETY: the caller's own arguments, or a set of ours.
-                unsafe { wait_for(set, |set| real(set, $($more),*)) }
-            }
-        )*
+/// # Safety
+/// As `sigwait(3)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn sigwait(set: *const libc::sigset_t, signal: *mut c_int) -> c_int {
+    let Some(real) = real::sigwaitinfo::get() else {
+        return MISSING;
     };
+    // SAFETY: the thread's own word, which this function leaves alone.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { *errno };
+    loop {
+        // SAFETY: the caller's own set, or one of ours; and the thread's own word.
+        let (result, error) = unsafe {
+            let result = wait_for(set, std::ptr::null_mut(), |set, info| real(set, info));
+            (result, std::mem::replace(&mut *errno, before))
+        };
+        if result >= 0 {
+            // SAFETY: the caller's own pointer.
+            unsafe { *signal = result };
+            return 0;
+        }
+        if error != libc::EINTR {
+            return error;
+        }
+    }
 }
 
-waits! {
-    sigwait(signal: *mut c_int), "sigwait(3)", MISSING;
-    sigwaitinfo(info: *mut libc::siginfo_t), "sigwaitinfo(2)", -1;
-    sigtimedwait(info: *mut libc::siginfo_t, timeout: *const libc::timespec), "sigtimedwait(2)", -1;
+/// # Safety
+/// As `sigwaitinfo(2)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn sigwaitinfo(
+    set: *const libc::sigset_t,
+    info: *mut libc::siginfo_t,
+) -> c_int {
+    let Some(real) = real::sigwaitinfo::get() else {
+        return -1;
+    };
+    // SAFETY: the caller's own arguments, or objects of ours.
+    unsafe { wait_for(set, info, |set, info| real(set, info)) }
+}
+
+/// # Safety
+/// As `sigtimedwait(2)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn sigtimedwait(
+    set: *const libc::sigset_t,
+    info: *mut libc::siginfo_t,
+    timeout: *const libc::timespec,
+) -> c_int {
+    let Some(real) = real::sigtimedwait::get() else {
+        return -1;
+    };
+    // SAFETY: as above.
+    unsafe { wait_for(set, info, |set, info| real(set, info, timeout)) }
 }
 
 /// # Safety
@@ -257,7 +323,7 @@ pub unsafe extern "C" fn signalfd(fd: c_int, set: *const libc::sigset_t, flags: 
     // SAFETY: the caller's own arguments, or a set of ours.
     match unsafe { set.as_ref() } {
         Some(set) if signals::is_installed() => {
-            let set = signals::without_sample_signal(set);
+            let set = program_mask::without_sample_signal(set);
             // SAFETY: as above.
             unsafe { real(fd, &raw const set, flags) }
         }
@@ -266,31 +332,33 @@ pub unsafe extern "C" fn signalfd(fd: c_int, set: *const libc::sigset_t, flags: 
     }
 }
 
-/// Makes a call that waits with a mask of its own.
-pub fn wait_with_mask<R>(call: impl FnOnce() -> R) -> R {
+/// Makes a call that waits with this mask.
+fn wait_with_mask<R: From<i8>>(mask: Option<u64>, call: impl FnOnce() -> R) -> R {
     if !translates() || calls::is_dispatched() {
         return call();
     }
-    let blocked = signals::take_pending_samples();
-    let result = call();
-    signals::block_again(blocked);
-    result
+    program_mask::wait_with(mask, call).unwrap_or_else(|| {
+        // SAFETY: the thread's own word.
+        unsafe { *libc::__errno_location() = libc::EINTR };
+        R::from(-1)
+    })
 }
 
 /// From arch/x86/entry/syscalls/syscall_64.tbl.
 const IO_PGETEVENTS: c_long = 333;
 
-/// Whether a system call may wait with a mask of its own.
-pub fn is_wait(number: c_long) -> bool {
-    matches!(
-        number,
-        libc::SYS_pselect6
-            | libc::SYS_ppoll
-            | libc::SYS_epoll_pwait
-            | libc::SYS_epoll_pwait2
-            | IO_PGETEVENTS
-            | libc::SYS_rt_sigsuspend
-    )
+/// Makes a system call with these arguments that may wait with a mask of its own.
+pub fn wait_by_number(number: c_long, words: &[u64; 6], call: impl FnOnce() -> c_long) -> c_long {
+    let [first, _, _, fourth, fifth, sixth] = *words;
+    let set = match number {
+        libc::SYS_rt_sigsuspend => Some(first),
+        libc::SYS_ppoll => Some(fourth),
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Some(fifth),
+        // The set's address stands in a structure.
+        libc::SYS_pselect6 | IO_PGETEVENTS => faults::read_u64(sixth),
+        _ => return call(),
+    };
+    wait_with_mask(set.and_then(faults::read_u64), call)
 }
 
 /// The functions that wait with a mask of their own, which is their argument `$mask` or null.
@@ -308,10 +376,10 @@ macro_rules! masked_waits {
                 };
                 // SAFETY: the caller's own arguments.
                 let call = || unsafe { real($($argument),*) };
-                if $mask.is_null() {
-                    call()
-                } else {
-                    wait_with_mask(call)
+                // SAFETY: null or a valid set.
+                match unsafe { $mask.as_ref() } {
+                    None => call(),
+                    Some(mask) => wait_with_mask(Some(set_of(mask)), call),
                 }
             }
         )*
@@ -335,7 +403,7 @@ masked_waits! {
     ), mask, "epoll_pwait2(2)";
 }
 
-/// The calling thread is about to go on in a context: our signals are taken out of its mask. Returns the C library's function.
+/// The calling thread is about to go on in a context: the signals of samples are taken out of its mask. Returns the C library's function.
 ///
 /// # Safety
 /// `context` is what the program hands over.
@@ -369,7 +437,7 @@ unsafe fn open_context(context: *mut libc::ucontext_t) {
     unsafe {
         let mask = (&raw mut (*context).uc_sigmask).cast::<u64>();
         let asked = mask.read();
-        let open = signals::mask_of_context(asked);
+        let open = program_mask::enter_context(asked);
         // A context may lie where nothing can be written.
         if open != asked {
             mask.write(open);

@@ -1,6 +1,7 @@
 //! Finding functions of the program's libraries, and wrapping them.
 
 pub mod interposed;
+pub mod late;
 pub mod libraries;
 pub mod real_dlsym;
 pub mod symbols;

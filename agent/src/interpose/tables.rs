@@ -147,6 +147,43 @@ impl Tables {
         self.symbols.wrapping_add(index.wrapping_mul(SYMBOL_BYTES))
     }
 
+    /// Where the name of a symbol is, and its address if this object defines it.
+    pub fn named(&self, index: u64) -> Option<(u64, Option<u64>)> {
+        let symbol = self.symbol(index);
+        let name = self.strings.wrapping_add(u64::from(read_u32(symbol)?));
+        let section = read_u16(symbol.wrapping_add(6))?;
+        let value = read_u64(symbol.wrapping_add(8))?;
+        let is_defined = section != 0 && value != 0;
+        Some((name, is_defined.then(|| self.bias.wrapping_add(value))))
+    }
+
+    /// The numbers of the symbols that this object defines, as its hash table has them.
+    pub fn defined_symbols(&self) -> std::ops::Range<u64> {
+        self.hashed().unwrap_or(0..0)
+    }
+
+    fn hashed(&self) -> Option<std::ops::Range<u64>> {
+        let number = |at: u64, index: u64| read_u32(at.wrapping_add(index.wrapping_mul(4)));
+        let hashes = Some(self.hashes).filter(|hashes| *hashes != 0)?;
+        let buckets = u64::from(number(hashes, 0)?);
+        let first = u64::from(number(hashes, 1)?);
+        let filter_bytes = u64::from(number(hashes, 2)?).wrapping_mul(8);
+        let bucket_table = hashes.wrapping_add(16).wrapping_add(filter_bytes);
+        let chain_table = bucket_table.wrapping_add(buckets.wrapping_mul(4));
+        let mut last = 0;
+        for bucket in 0..buckets {
+            last = last.max(u64::from(number(bucket_table, bucket)?));
+        }
+        // The chain of the last symbols ends with an odd number.
+        for index in last..last.wrapping_add(MOST_ENTRIES) {
+            if last < first || number(chain_table, index.wrapping_sub(first))? & 1 != 0 {
+                last = index;
+                break;
+            }
+        }
+        Some(first..last.wrapping_add(1))
+    }
+
     /// Where the name of a symbol is that this object only refers to, by a weak reference.
     pub fn weak_reference(&self, index: u64) -> Option<u64> {
         // Of `Elf64_Sym`: the name's place, 4 bytes; kind and binding, 1; visibility, 1; section, 2.

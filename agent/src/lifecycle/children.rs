@@ -11,9 +11,9 @@ use rsys_wire::program::Obstacle;
 use crate::clocks::clock;
 use crate::lifecycle::exec;
 use crate::lifecycle::process;
+use crate::signals::faults;
 use crate::state;
 use crate::sys;
-use crate::sys::guard;
 use crate::target::real::StartOfClone;
 
 const VM: u64 = libc::CLONE_VM as u64;
@@ -91,7 +91,7 @@ pub fn after_call(number: c_long, first: u64, second: u64) {
         libc::SYS_fork => 0,
         libc::SYS_clone => first,
         // `struct clone_args` begins with the flags.
-        libc::SYS_clone3 if second >= 8 => guard::read_u64(first).unwrap_or(VM),
+        libc::SYS_clone3 if second >= 8 => faults::read_u64(first).unwrap_or(VM),
         _ => return,
     };
     if flags & (VM | SETTLS) == 0 {

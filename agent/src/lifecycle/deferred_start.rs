@@ -15,10 +15,11 @@ use crate::clocks::clock;
 use crate::lifecycle::announcement;
 use crate::lifecycle::threads;
 use crate::sampling::deferred::{SLOT, TIMER, mark};
-use crate::sampling::slots::{self, SIGNAL_STACK_BYTES};
-use crate::signals::{self, believed};
+use crate::sampling::slots;
+use crate::signals::program_mask;
 use crate::state::{self, State};
 use crate::sys;
+use crate::sys::signal_stack::{self, SIGNAL_STACK_BYTES};
 use crate::target::debugger;
 
 const PAGE: usize = 4096;
@@ -69,7 +70,7 @@ pub fn defer(parent_instance: u64, is_fork_child: bool) -> bool {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         if let Ok(memory) = sys::mmap(PAGE + SIGNAL_STACK_BYTES, flags, -1) {
             STACK.store(memory, Ordering::Relaxed);
-            threads::use_stack(memory.wrapping_add(PAGE).cast());
+            signal_stack::enter(memory.wrapping_add(PAGE).cast());
         }
         // It may allocate, which a start in the handler must not.
         threads::keep_for_the_end(mark());
@@ -77,8 +78,7 @@ pub fn defer(parent_instance: u64, is_fork_child: bool) -> bool {
     let tid = sys::gettid();
     let timer = sys::timer_create(tid, SAMPLE_SIGNAL, mark().addr() as u64).unwrap_or(-1);
     TIMER.store(timer, Ordering::Relaxed);
-    let blocked = signals::open_inherited_mask();
-    believed::add(blocked);
+    program_mask::begin_thread(true);
     let phase = clock::phase_ns(tid, now_ns);
     FIRST_EXPIRY_NS.store(thread_ns + phase, Ordering::Relaxed);
     if timer >= 0 {

@@ -1,6 +1,7 @@
 //! The agent's life in a process: start, threads, fork, exec, exit, and what a program forbids itself.
 
 pub mod announcement;
+pub mod attach;
 pub mod bpf;
 pub mod children;
 pub mod deferred_start;

@@ -25,7 +25,7 @@ use crate::sampling::framehop;
 use crate::sampling::python;
 use crate::sampling::words;
 use crate::sampling::{handler, slots, stack_room};
-use crate::signals;
+use crate::signals::{self, held};
 use crate::sources;
 use crate::state::{self, State, deferred, departure};
 use crate::sys;
@@ -158,7 +158,15 @@ fn start(environment: &Environment<'_>) -> Option<()> {
 
 /// Puts our handlers in front of those of the program.
 pub fn install_handlers() {
+    sys::thread_pointer::learn();
     signals::install(handler::on_sample);
+}
+
+/// What the program asks for its signals is kept in this process as well, though it is not sampled.
+fn note_own_process() {
+    if !state::is_confined() {
+        state::set_pid(sys::getpid());
+    }
 }
 
 /// Continues, or does nothing from now on, in the child of a fork.
@@ -168,7 +176,12 @@ pub fn install_handlers() {
 pub extern "C" fn after_fork_in_child() {
     restrictions::after_fork_in_child();
     // A confined process must not ask for its id.
-    if !state::is_active() || (!state::is_confined() && state::is_own_process()) {
+    if !state::is_confined() && state::is_own_process() {
+        return;
+    }
+    held::after_fork_in_child();
+    if !state::is_active() {
+        note_own_process();
         return;
     }
     let parent_instance = state::instance();
@@ -186,6 +199,7 @@ pub extern "C" fn after_fork_in_child() {
     jit::after_fork_in_child();
     if state::settings().follow != FollowChoice::All {
         state::set(State::Dormant);
+        note_own_process();
         return;
     }
     // The child's trace needs every module and code object anew.

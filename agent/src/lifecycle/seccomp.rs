@@ -12,6 +12,7 @@ use crate::lifecycle::bpf::{self, ALLOW, ERRNO, LOG};
 use crate::lifecycle::dormancy;
 use crate::sampling::slots::{self, Slot};
 use crate::sampling::words;
+use crate::signals::faults;
 use crate::state;
 use crate::state::deferred;
 use crate::sys;
@@ -29,6 +30,8 @@ const OURS: u64 = sys::bit(SAMPLE_SIGNAL) | sys::bit(libc::SIGTRAP);
 struct Effect {
     /// The calls of ours on which it would kill, as bits by their places in [`calls::MADE`].
     punished: u64,
+    /// Whether one of them is a reason to leave the process alone.
+    confines: bool,
     /// Whether it would kill even on the return from a signal handler.
     forbids_handlers: bool,
 }
@@ -37,6 +40,7 @@ struct Effect {
 /// tell its time.
 const STRICT: Effect = Effect {
     punished: u64::MAX,
+    confines: true,
     forbids_handlers: true,
 };
 
@@ -47,9 +51,17 @@ pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
     if !state::is_active() {
         return install();
     }
-    let effect = program.map_or(STRICT, effect_of);
-    if effect.punished == 0 && !effect.forbids_handlers {
-        return install();
+    let effect = program.map_or(STRICT, |program| {
+        faults::while_open(|| effect_of(program)).unwrap_or(STRICT)
+    });
+    let refused = calls::refused();
+    if !effect.confines && !effect.forbids_handlers {
+        calls::refuse(refused | effect.punished);
+        let result = install();
+        if result < 0 {
+            calls::refuse(refused);
+        }
+        return result;
     }
     // What is not set up by now never will be.
     deferred::start();
@@ -64,7 +76,6 @@ pub fn install(program: Option<u64>, install: impl FnOnce() -> i64) -> i64 {
         // An earlier filter would kill on it.
         slots::for_each_active(|slot| slot.clock.steady());
     }
-    let refused = calls::refused();
     let kernel_time = sys::uses_kernel_time();
     calls::refuse(refused | effect.punished);
     if program.is_none() {
@@ -117,8 +128,8 @@ fn wait_for_handlers(slot: &Slot, until_ns: u64) {
         let Some(state) = sys::thread_state(tid) else {
             return;
         };
-        let is_free = state.pending & OURS == 0 && (state.sleeps || state.blocked & OURS == 0);
-        if is_free && (has_run || state.sleeps) {
+        let is_free = state.pending & OURS == 0 && (state.sleeps() || state.blocked & OURS == 0);
+        if is_free && (has_run || state.sleeps()) {
             return;
         }
         sys::nap(NAP_NS);
@@ -129,10 +140,10 @@ fn effect_of(program: u64) -> Effect {
     let settings = state::settings();
     let uses_perf = clock::may_use_perf() || !settings.counters.as_slice().is_empty();
     let uses_gpus = settings.events.any_of_gpus();
-    let mut punished = 0;
+    let (mut punished, mut confines) = (0, false);
     for (place, call) in calls::MADE.iter().enumerate() {
         let is_made = match call.when {
-            When::Always | When::Library => true,
+            When::Always | When::Library | When::Seldom => true,
             When::Perf => uses_perf,
             When::Threads => uses_gpus,
         };
@@ -142,6 +153,7 @@ fn effect_of(program: u64) -> Effect {
         };
         if is_made && !harmless() {
             punished |= 1 << place;
+            confines |= call.when != When::Seldom;
         }
     }
     let allows = |number| matches!(verdict(program, number), Some(ALLOW | LOG));
@@ -150,6 +162,7 @@ fn effect_of(program: u64) -> Effect {
         || sys::uses_kernel_time() && !allows(libc::SYS_clock_gettime);
     Effect {
         punished,
+        confines,
         forbids_handlers,
     }
 }

@@ -18,15 +18,15 @@ use crate::code::snapshot;
 use crate::events;
 use crate::sampling::adopt;
 use crate::sampling::framehop;
-use crate::sampling::slots::{self, SIGNAL_STACK_BYTES, Slot};
+use crate::sampling::slots::{self, Slot};
 use crate::sampling::tail;
 use crate::sampling::words;
-use crate::signals;
-use crate::signals::believed;
+use crate::signals::{believed, program_mask};
 use crate::state;
 use crate::sys;
 use crate::sys::calls;
 use crate::sys::lock::without_signals;
+use crate::sys::signal_stack;
 
 const NO_KEY: u32 = u32::MAX;
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
@@ -100,6 +100,7 @@ pub fn prepare(start: *mut c_void, argument: *mut c_void) -> *mut Slot {
         slots::claim_existing()
     } else {
         snapshot::renew();
+        before_first_thread();
         slots::claim()
     };
     let Some(slot) = claimed else {
@@ -109,11 +110,34 @@ pub fn prepare(start: *mut c_void, argument: *mut c_void) -> *mut Slot {
     unsafe {
         (*slot).start = start;
         (*slot).argument = argument;
-        (*slot).inherited_signals = believed::get();
+        (*slot).inherited_signals = believed::all();
         (*slot).clock.not_before_ns = sys::boottime_ns();
         (*slot).from_dispatched = from_dispatched;
     }
     slot
+}
+
+/// The calling thread makes the first one that the process makes: it gets its whole clock before it has company.
+fn before_first_thread() {
+    /// The process in which it was done: the child of a fork begins with one thread.
+    static DONE_IN: AtomicU32 = AtomicU32::new(0);
+    // A child after vfork has the memory of its parent.
+    if !state::may_set_up() || state::is_deferred() {
+        return;
+    }
+    let process = sys::getpid();
+    if DONE_IN.swap(process, Ordering::Relaxed) == process {
+        return;
+    }
+    let Some(slot) = words::own_slot() else {
+        return;
+    };
+    without_signals(|| {
+        if Slot::occupy(slot) {
+            slot.clock.join_before_threads();
+            Slot::vacate(slot);
+        }
+    });
 }
 
 /// Begins the calling thread, which is not new: the first of a process, or of a fork child.
@@ -122,7 +146,7 @@ pub fn begin_current() {
     // SAFETY: the slot is ours.
     unsafe {
         (*slot).start = std::ptr::null_mut();
-        (*slot).inherited_signals = believed::get();
+        (*slot).inherited_signals = believed::all();
         (*slot).clock.cpu_base_ns = sys::thread_cpu_ns();
         begin(slot);
     }
@@ -136,18 +160,16 @@ unsafe extern "C" fn begin(slot: *mut Slot) {
     // SAFETY: claimed for this thread; its handler does not run before the clock starts.
     let state = unsafe { &mut *slot };
     state.clock.tid = sys::gettid();
-    believed::set(state.inherited_signals);
+    believed::inherit(state.inherited_signals);
     words::set_slot(slot);
-    use_signal_stack(slot);
-    let blocked = signals::open_inherited_mask();
-    // What its maker blocks for our sake is not the program's wish.
-    if !state.from_dispatched {
-        believed::add(blocked);
-    }
-    keep_for_the_end(slot.cast());
+    Slot::guard_signal_stack(slot);
     if state::settings().unwinder == UnwinderChoice::Framehop {
-        state.framehop = framehop::make_engine();
+        // SAFETY: a slot begins at the top of its signal stack, which is not in use yet.
+        state.framehop = unsafe { framehop::make_engine(slot.cast()) };
     }
+    signal_stack::enter(Slot::signal_stack(slot));
+    program_mask::begin_thread(!state.from_dispatched);
+    keep_for_the_end(slot.cast());
     adopt::start_recording(state, ThreadClock::prepare);
 }
 
@@ -176,45 +198,6 @@ pub fn keep_for_the_end(argument: *mut c_void) {
         unsafe { libc::pthread_setspecific(key, argument) };
     }
     events::make_room_for_key();
-}
-
-/// Lets our handler run beside the thread's stack, which may be tiny or a coroutine's, unless the
-/// thread has an alternate stack of its own.
-fn use_signal_stack(slot: *mut Slot) {
-    Slot::guard_signal_stack(slot);
-    use_stack(Slot::signal_stack(slot));
-}
-
-/// As [`use_signal_stack`], for [`SIGNAL_STACK_BYTES`] from an address on.
-#[unsafe(link_section = "rsys_start")]
-pub fn use_stack(lowest: *mut c_void) {
-    let ours = libc::stack_t {
-        ss_sp: lowest,
-        ss_flags: 0,
-        ss_size: SIGNAL_STACK_BYTES,
-    };
-    // SAFETY: zero is a valid value.
-    let mut before: libc::stack_t = unsafe { std::mem::zeroed() };
-    sys::sigaltstack(Some(&ours), Some(&mut before));
-    if before.ss_flags & libc::SS_DISABLE == 0 {
-        sys::sigaltstack(Some(&before), None);
-    }
-}
-
-/// Takes the signal stack away again, before another thread gets it with the slot.
-fn leave_signal_stack(slot: *mut Slot) {
-    let none = libc::stack_t {
-        ss_sp: std::ptr::null_mut(),
-        ss_flags: libc::SS_DISABLE,
-        ss_size: 0,
-    };
-    // SAFETY: zero is a valid value.
-    let mut before: libc::stack_t = unsafe { std::mem::zeroed() };
-    sys::sigaltstack(Some(&none), Some(&mut before));
-    let foreign = before.ss_sp != Slot::signal_stack(slot);
-    if foreign && before.ss_flags & libc::SS_DISABLE == 0 {
-        sys::sigaltstack(Some(&before), None);
-    }
 }
 
 /// The calling thread has a new name. The sampler looks at names now and then only, and not at those of processes that are gone.
@@ -293,7 +276,7 @@ fn end_current(bottom: Option<Registers>) {
 /// Takes the signal stack from the calling thread and gives its slot back, which must have no clocks any more.
 fn give_back(slot: &mut Slot) {
     words::set_slot(std::ptr::null_mut());
-    leave_signal_stack(slot);
+    signal_stack::leave();
     slot.framehop = std::ptr::null_mut();
     framehop::drop_engine();
     let key = KEY.load(Ordering::Relaxed);

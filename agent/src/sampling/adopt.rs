@@ -25,15 +25,31 @@ pub fn start_recording(slot: &mut Slot, prepare: impl FnOnce(&mut ThreadClock) -
     }
 }
 
+/// Begins to record another thread of this process from its slot, by a timer alone: it is interrupted when it has used the processor, never in a
+/// system call.
+pub fn record_other(slot: &mut Slot) {
+    let tid = slot.clock.tid;
+    slot.clock.cpu_base_ns = sys::cpu_ns_of_thread(tid);
+    let clock = slot.clock.prepare_timer();
+    let time_ns = sys::boottime_ns();
+    record_start_of(slot, clock, time_ns, &sys::name_of_thread(tid));
+    slot.clock.start(time_ns);
+    counters::count(Counter::ThreadsAdopted, 1);
+}
+
 /// Records that the thread begins, and with which clocks.
 pub fn record_start(slot: &Slot, clock: Clock, time_ns: u64) {
+    record_start_of(slot, clock, time_ns, &sys::thread_name());
+}
+
+fn record_start_of(slot: &Slot, clock: Clock, time_ns: u64, name: &[u8; 16]) {
     let routine = slot.start.addr() as u64;
     let written = record::put_thread_start(
         slot.ring(),
         time_ns,
         slot.clock.tid,
         clock as u64,
-        &sys::thread_name(),
+        name,
         routine,
     );
     if !written {

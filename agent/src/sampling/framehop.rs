@@ -15,9 +15,46 @@ thread_words! {
     fn engine() -> *mut *mut c_void = "rsys_framehop_engine"
 }
 
-/// Makes the engine of the calling thread from the libraries that are loaded now.
-#[inline(never)]
-pub fn make_engine() -> *mut c_void {
+unsafe extern "C" {
+    /// Calls a function on the stack below `top`.
+    fn rsys_call_on_stack(
+        function: extern "C" fn() -> *mut c_void,
+        top: *mut c_void,
+    ) -> *mut c_void;
+}
+
+std::arch::global_asm!(
+    ".text",
+    ".globl rsys_call_on_stack",
+    ".hidden rsys_call_on_stack",
+    ".type rsys_call_on_stack, @function",
+    "rsys_call_on_stack:",
+    ".cfi_startproc",
+    "push rbp",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbp, -16",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "mov rsp, rsi",
+    "call rdi",
+    "mov rsp, rbp",
+    "pop rbp",
+    ".cfi_def_cfa rsp, 8",
+    "ret",
+    ".cfi_endproc",
+    ".size rsys_call_on_stack, . - rsys_call_on_stack",
+);
+
+/// Makes the engine of the calling thread from the libraries that are loaded now: on the stack below `top`, for that of the thread may be tiny.
+///
+/// # Safety
+/// Nothing else uses that stack meanwhile, of [`crate::sys::signal_stack::SIGNAL_STACK_BYTES`].
+pub unsafe fn make_engine(top: *mut c_void) -> *mut c_void {
+    // SAFETY: as the caller says.
+    unsafe { rsys_call_on_stack(make, top) }
+}
+
+extern "C" fn make() -> *mut c_void {
     let mut modules: Vec<FramehopModule> = Vec::new();
     // SAFETY: the callback matches the signature and only touches `modules`.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut modules).cast()) };

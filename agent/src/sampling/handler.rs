@@ -20,6 +20,7 @@ use crate::channel::counters::{self, count_unattributed};
 use crate::clocks::perf;
 use crate::sampling::adopt;
 use crate::sampling::buffers::shared;
+use crate::sampling::closing;
 use crate::sampling::deferred;
 use crate::sampling::seen::Seen;
 use crate::sampling::slots::{self, Slot};
@@ -29,10 +30,11 @@ use crate::sampling::stack_room::{
 use crate::sampling::walk::{leaf, registers, walk};
 use crate::sampling::words;
 use crate::signals;
-use crate::signals::faults;
+use crate::signals::{faults, held};
 use crate::state;
 use crate::state::{departure, pause};
 use crate::sys;
+use crate::sys::thread_pointer;
 
 /// The part of `siginfo_t` that timers, perf and queued signals fill in (sigaction(2), 64-bit).
 #[derive(Debug)]
@@ -58,6 +60,7 @@ struct SignalInfo {
 /// # Signal safety
 /// See the module's text. Forwarding a signal that is not ours does what the target's handler does.
 // "C-unwind" only so that the compiler adds no code that would panic if something could unwind.
+#[unsafe(link_section = "rsys_sample_handler")]
 pub unsafe extern "C-unwind" fn on_sample(
     signal: c_int,
     info: *mut libc::siginfo_t,
@@ -67,18 +70,58 @@ pub unsafe extern "C-unwind" fn on_sample(
     let details = unsafe { &*info.cast::<SignalInfo>() };
     // SAFETY: the third argument of a handler with SA_SIGINFO.
     let machine = unsafe { &*context.cast::<libc::ucontext_t>() };
+    if !thread_pointer::is_of_c_library() {
+        // SAFETY: the kernel's arguments.
+        return unsafe { without_words(signal, info, context) };
+    }
+    if !faults::in_sample(|| take(signal, details, machine)) {
+        // SAFETY: the kernel's arguments.
+        unsafe { on_other(signal, info, context) };
+    } else if details.code == libc::SI_TIMER {
+        // SAFETY: as above.
+        unsafe { closing::after_sample(details.value, context) };
+    }
+}
+
+/// A signal that comes where the thread pointer is not the C library's, so that nothing is known of the thread.
+///
+/// # Safety
+/// Within the handler, with its arguments.
+#[cold]
+#[inline(never)]
+unsafe extern "C-unwind" fn without_words(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    // SAFETY: as in the handler.
+    let details = unsafe { &*info.cast::<SignalInfo>() };
+    let asks = details.code == libc::SI_QUEUE && details.value as u32 == ADOPT_COOKIE;
+    if !asks && signals::is_meant_for_program(signal, details.code, details.first) {
+        // SAFETY: passes the kernel's arguments on.
+        unsafe { signals::forward(signal, info, context) }
+    } else {
+        count_unattributed();
+    }
+}
+
+/// Takes a sample if the signal brings one. Returns whether it was ours.
+#[inline(never)]
+fn take(signal: c_int, details: &SignalInfo, machine: &libc::ucontext_t) -> bool {
     match details.code {
         libc::SI_TIMER => {
             let value = std::ptr::with_exposed_provenance_mut(details.value as usize);
             if value == deferred::mark() {
                 if let Some(slot) = deferred::slot_of_timer(details.first) {
-                    return on_timer(slot, details.second, machine);
+                    on_timer(slot, details.second, machine);
+                    return true;
                 }
             } else if let Some(slot) = slots::look_up(value) {
                 // SAFETY: an active slot belongs to the thread that its timer signals, and its
                 // timer is the one that signalled: this thread's.
                 if unsafe { (*slot).clock.is_timer(details.first) } {
-                    return on_timer(slot, details.second, machine);
+                    on_timer(slot, details.second, machine);
+                    return true;
                 }
             }
         }
@@ -87,7 +130,8 @@ pub unsafe extern "C-unwind" fn on_sample(
             if let Some(slot) = slots::look_up(value)
                 && std::ptr::eq(slot, words::slot())
             {
-                return on_perf(slot, machine);
+                on_perf(slot, machine);
+                return true;
             }
         }
         // POLL_IN to POLL_HUP: what F_SETSIG turns perf's wake-ups into.
@@ -97,20 +141,54 @@ pub unsafe extern "C-unwind" fn on_sample(
             if unsafe { slot.as_ref() }
                 .is_some_and(|slot| slot.clock.is_perf(details.value as c_int))
             {
-                return on_perf(slot, machine);
+                on_perf(slot, machine);
+                return true;
             }
         }
         libc::SI_QUEUE if details.value as u32 == ADOPT_COOKIE => {
-            return adopt::adopt_self();
+            adopt::adopt_self();
+            return true;
         }
         _ => {}
     }
+    false
+}
+
+/// A signal that brings no sample: the program's, or what is left of a clock.
+///
+/// # Safety
+/// Within the handler, with its arguments.
+#[inline(never)]
+unsafe extern "C-unwind" fn on_other(
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    // SAFETY: as in the handler.
+    let details = unsafe { &*info.cast::<SignalInfo>() };
+    // SAFETY: as above.
+    let machine = unsafe { &*context.cast::<libc::ucontext_t>() };
     if signals::is_meant_for_program(signal, details.code, details.first) {
+        if signal == libc::SIGTRAP && held::is_early(signal, blocked(machine)) {
+            // It will wait, and perf's would be taken for it.
+            leave_to_timer();
+        }
         // SAFETY: passes the kernel's arguments on.
         unsafe { signals::forward(signal, info, context) }
     } else {
         count_unattributed();
     }
+}
+
+/// Ends perf's clock in a thread that has a timer beside it.
+fn leave_to_timer() {
+    let slot = words::slot();
+    if slot.is_null() || !Slot::occupy(slot) {
+        return;
+    }
+    // SAFETY: the thread's own slot, and no sample of it is under way.
+    unsafe { (*slot).clock.without_traps() };
+    Slot::vacate(slot);
 }
 
 /// One period of perf's clock. One that comes during another sample adds to the weight of that or of the next.
@@ -170,6 +248,10 @@ fn sample_if_there_is_room(slot: &mut Slot, weight: u64, kind: u8, machine: &lib
 // A frame of its own, which a stack without room does not bear.
 #[inline(never)]
 fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t, room: usize) {
+    // Who ends the recording waits for the samples that did not see it; see `lifecycle::attach`.
+    if !state::is_active() {
+        return;
+    }
     if counters::is_sampler_gone() {
         return departure::leave();
     }
@@ -190,7 +272,12 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t, ro
     let (current, previous) = unsafe { slot.stacks.slices() };
     let seen = Seen::new(slot.new_modules);
     let mut frames = FrameBuffer::new(current);
-    let confined = room < ROOM_FOR_OURS || !faults::let_through(blocked(machine));
+    let opened = if room < ROOM_FOR_OURS {
+        None
+    } else {
+        faults::let_through(blocked(machine))
+    };
+    let confined = opened.is_none();
     let choice = state::settings().python;
     let end = match choice {
         PythonChoice::Only => {
@@ -212,7 +299,7 @@ fn sample(slot: &mut Slot, weight: u64, kind: u8, machine: &libc::ucontext_t, ro
         slot.python.read(&ring, registers(machine).sp());
         flags |= slot.python.flags;
     }
-    faults::block_again();
+    faults::block_again(opened.unwrap_or(0));
     let frames = frames.words();
     let shared = shared(frames, previous);
     let new = frames

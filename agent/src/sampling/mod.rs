@@ -2,6 +2,7 @@
 
 pub mod adopt;
 pub mod buffers;
+pub mod closing;
 pub mod deferred;
 pub mod framehop;
 pub mod handler;

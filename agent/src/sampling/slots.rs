@@ -18,12 +18,10 @@ use crate::code::object::Object;
 use crate::sampling::buffers::StackBuffers;
 use crate::sampling::python::ThreadFrames;
 use crate::sampling::seen::MOST_NEW;
+use crate::signals::believed::Beliefs;
 use crate::state;
 use crate::sys;
-
-/// Size of a slot's alternate signal stack: room for the largest register state (AMX: 11 KiB), our
-/// handler, and a handler of the target's that asks for an alternate stack.
-pub const SIGNAL_STACK_BYTES: usize = 256 * 1024;
+use crate::sys::signal_stack::SIGNAL_STACK_BYTES;
 
 const PAGE: usize = 4096;
 const FIRST_RINGS: u32 = 8;
@@ -51,14 +49,18 @@ pub struct Slot {
     pub new_modules: *mut Object,
     /// framehop's state, when that engine was chosen.
     pub framehop: *mut c_void,
-    /// Signals that the creating thread believed blocked; see [`crate::signals::believed`].
-    pub inherited_signals: u64,
+    /// What the creating thread believed to block; see [`crate::signals::believed`].
+    pub inherited_signals: Beliefs,
     /// Whether the thread that made this one must make no system calls; see [`crate::lifecycle::restrictions`].
     pub from_dispatched: bool,
     /// Whether the ring was claimed for this slot's thread.
     pub active: AtomicBool,
     /// Whether the thread was adopted: it does not say when it ends.
     pub adopted: AtomicBool,
+    /// Whether the thread blocked the signal of the samples before a sampler attached; see [`crate::sampling::closing`].
+    pub blocked_before: AtomicBool,
+    /// CPU time of a thread that may be in its last sample, when it was first looked at.
+    pub used_in_handler_ns: AtomicU64,
     /// Whether something of the slot is being written; see [`Slot::occupy`].
     busy: AtomicBool,
     /// Periods of perf's clock that ended during samples.
@@ -165,7 +167,17 @@ fn shape() -> Shape {
         stride: PAGE + SIGNAL_STACK_BYTES + slot_bytes,
         offset: PAGE + SIGNAL_STACK_BYTES,
         furnish,
+        is_idle,
     }
+}
+
+/// Whether no thread has a slot.
+///
+/// # Safety
+/// `slot` must be one that was furnished.
+unsafe fn is_idle(slot: *mut u8) -> bool {
+    // SAFETY: as the caller says; slots are never unmapped.
+    unsafe { !(*slot.cast::<Slot>()).active.load(Ordering::Relaxed) }
 }
 
 /// Makes an unused slot.
@@ -187,10 +199,12 @@ unsafe fn furnish(slot: *mut u8, ring: Producer<'static>) {
             python: ThreadFrames::new(StackBuffers::new(room.wrapping_add(buffers))),
             new_modules: room.wrapping_add(2 * buffers).cast(),
             framehop: std::ptr::null_mut(),
-            inherited_signals: 0,
+            inherited_signals: Beliefs::NONE,
             from_dispatched: false,
             active: AtomicBool::new(false),
             adopted: AtomicBool::new(false),
+            blocked_before: AtomicBool::new(false),
+            used_in_handler_ns: AtomicU64::new(0),
             busy: AtomicBool::new(false),
             merged: AtomicU64::new(0),
             guarded: false,
@@ -228,11 +242,13 @@ pub fn claim_existing() -> Option<*mut Slot> {
     state.stacks.reset();
     state.stack_flags = 0;
     state.python.reset();
-    state.inherited_signals = 0;
+    state.inherited_signals = Beliefs::NONE;
     state.from_dispatched = false;
     state.busy.store(false, Ordering::Relaxed);
     state.merged.store(0, Ordering::Relaxed);
     state.adopted.store(false, Ordering::Relaxed);
+    state.blocked_before.store(false, Ordering::Relaxed);
+    state.used_in_handler_ns.store(0, Ordering::Relaxed);
     state.active.store(true, Ordering::Relaxed);
     Some(slot)
 }
@@ -331,6 +347,48 @@ pub fn give_back() {
     });
     COUNTERS.store(std::ptr::null_mut(), Ordering::Release);
     POOL.give_back();
+}
+
+/// Takes a slot for another thread of this process, which has none; see [`crate::lifecycle::attach`].
+pub fn claim_for(tid: u32) -> Option<&'static mut Slot> {
+    let slot = claim()?;
+    // SAFETY: claimed just now: the thread finds it when its timer expires, which is not made yet.
+    let state = unsafe { &mut *slot };
+    state.clock.tid = tid;
+    state.start = std::ptr::null_mut();
+    state.adopted.store(true, Ordering::Relaxed);
+    Some(state)
+}
+
+/// Whether a thread has a slot.
+pub fn has_thread(tid: u32) -> bool {
+    let mut found = false;
+    for_each_active(|slot| found |= slot.clock.tid == tid);
+    found
+}
+
+/// Whether any thread is in the middle of a sample.
+pub fn any_busy() -> bool {
+    let mut any = false;
+    // That of a thread that has ended stays taken.
+    for_each_active(|slot| any |= slot.busy.load(Ordering::Acquire));
+    any
+}
+
+/// After [`give_back`], when no thread samples any more: the slots of adopted threads are free, those of others when their threads end, and all
+/// serve the next sampler.
+pub fn lay_aside() {
+    for_each_active(|slot| {
+        if slot.adopted.load(Ordering::Relaxed) {
+            slot.release();
+        }
+    });
+    POOL.lay_aside();
+}
+
+/// Takes the slots back of adopted threads that are gone. Makes system calls.
+pub fn reclaim() {
+    reclaim_adopted();
 }
 
 /// Forgets all slots of the parent in a fork child, and closes what was inherited with them.

@@ -7,6 +7,7 @@ use crate::channel::counters;
 use crate::code::rules;
 use crate::sampling::seen::Seen;
 use crate::sampling::slots::Slot;
+use crate::signals::faults;
 use crate::state::pause;
 use crate::sys;
 use crate::sys::guard::Guarded;
@@ -33,7 +34,7 @@ pub fn account_for_tail(slot: &mut Slot, periods: u64, bottom: Option<Registers>
     } else if let Some(bottom) = bottom {
         let seen = Seen::new(slot.new_modules);
         let mut frames = FrameBuffer::new(&mut words);
-        rules::cfi_engine().walk(&bottom, &Guarded, &seen, &mut frames);
+        faults::while_open(|| rules::cfi_engine().walk(&bottom, &Guarded, &seen, &mut frames));
         let length = frames.len();
         // In the trampoline's place, what it called.
         if let Some(innermost) = words.first_mut() {

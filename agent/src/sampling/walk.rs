@@ -1,4 +1,5 @@
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rsys_unwind::{End, Engine, FrameBuffer, FramePointerEngine, Registers};
 use rsys_wire::handshake::UnwinderChoice;
@@ -20,6 +21,14 @@ pub fn leaf(registers: &Registers, frames: &mut FrameBuffer<'_>) -> End {
     }
 }
 
+static ONLY_TABLES: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is read but where tables say that the stack is: the program serves faults of its own pages (userfaultfd), and the thread that
+/// is interrupted may be the one that does.
+pub fn guess_no_more() {
+    ONLY_TABLES.store(true, Ordering::Relaxed);
+}
+
 /// Walks the stack of the thread that is interrupted, with the engine that was chosen; `framehop` is the thread's own one, if any.
 ///
 /// # Signal safety
@@ -32,14 +41,16 @@ pub fn walk(
     room: usize,
     frames: &mut FrameBuffer<'_>,
 ) -> End {
+    let only_tables = ONLY_TABLES.load(Ordering::Relaxed);
     let choice = match state::settings().unwinder {
+        _ if only_tables => UnwinderChoice::Cfi,
         // Ours is content with a tenth of the room.
         UnwinderChoice::Framehop if room < ROOM_FOR_FRAMEHOP + fault_bytes() => UnwinderChoice::Cfi,
         choice => choice,
     };
     let engine = rules::cfi_engine();
     // Guesses read in vain now and then.
-    let mut engine = match room < ROOM_FOR_OURS + fault_bytes() {
+    let mut engine = match only_tables || room < ROOM_FOR_OURS + fault_bytes() {
         true => engine.by_tables_only(),
         false => engine,
     };

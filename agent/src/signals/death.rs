@@ -42,6 +42,9 @@ pub fn of_signal(signal: c_int, machine: &mut libc::ucontext_t) {
         mask: 0,
     };
     if kernel_sigaction(signal, default) && sys::tgkill(sys::gettid(), signal) {
+        // The code that was interrupted may block it: one that waited was let through by the mask of a wait alone.
+        // SAFETY: a kernel signal set is the first eight bytes of a sigset_t.
+        unsafe { *(&raw mut machine.uc_sigmask).cast::<u64>() &= !sys::bit(signal) };
         return;
     }
     if signal == libc::SIGTRAP {

@@ -2,14 +2,17 @@
 //! and SIGBUS for guarded reads, and SIGTRAP where perf samples come by it ([`perf`]).
 //!
 //! The kernel knows our handlers only. What the program asks for these signals is kept here, told to
-//! it when it asks, and done when a signal arrives that is not ours. The program may also believe
-//! that it blocks them: nothing of ours would work if it really did.
+//! it when it asks, and done when a signal arrives that is not ours. Those of faults the program may block ([`faults`]); of those that bring
+//! samples it believes so ([`program_mask`], [`believed`], [`held`]): none would come if it really did.
 
 pub mod action;
+mod again;
 pub mod believed;
 pub mod death;
 pub mod faults;
+pub mod held;
 pub mod masks;
+pub mod program_mask;
 pub mod sets;
 
 use std::ffi::{c_int, c_void};
@@ -23,8 +26,8 @@ use crate::clocks::perf;
 use crate::signals::action::{
     Action, KernelAction, current_action, kernel_sigaction, learn_restorer,
 };
-use crate::signals::sets::{set_of, sigset};
-use crate::state;
+use crate::signals::again::Sent;
+use crate::signals::sets::set_of;
 use crate::sys;
 use crate::sys::calls;
 use crate::sys::guard;
@@ -37,19 +40,6 @@ fn ours() -> &'static [c_int] {
     let [always @ .., _trap] = &SHARED;
     if perf::uses_traps() { &SHARED } else { always }
 }
-
-/// The same as a kernel signal set.
-fn our_set() -> u64 {
-    const ALWAYS: u64 = sys::bit(SAMPLE_SIGNAL) | FAULT_SIGNALS;
-    if perf::uses_traps() {
-        ALWAYS | sys::bit(libc::SIGTRAP)
-    } else {
-        ALWAYS
-    }
-}
-
-/// Those that report faults.
-const FAULT_SIGNALS: u64 = sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
 
 /// What the program wants of one signal: the fields of its `struct sigaction`.
 #[derive(Debug)]
@@ -164,20 +154,25 @@ pub fn install(sample: SampleHandler) {
     INSTALLED.store(true, Ordering::Release);
 }
 
-/// Lets our signals through in the calling thread, whatever it inherited.
-///
-/// Returns those of ours that were blocked.
-pub fn unblock_ours() -> u64 {
-    sys::sigmask(libc::SIG_UNBLOCK, our_set()) & our_set()
-}
-
-/// Lets our signals through in a thread that begins. Returns those of ours that were blocked.
-pub fn open_inherited_mask() -> u64 {
-    let blocked = sys::sigmask(libc::SIG_BLOCK, 0) & our_set();
-    if blocked != 0 {
-        faults::open_inherited(blocked);
+/// Takes our handlers away again and leaves those that the program believes to have. Only when no sample is taken any more, and none of our
+/// clocks runs: signals of theirs that wait somewhere are thrown away, for they would end the program.
+pub fn uninstall() {
+    let ignore = Action {
+        handler: libc::SIG_IGN,
+        flags: 0,
+        mask: 0,
+    };
+    for &signal in ours() {
+        let Some(wanted) = wanted(signal) else {
+            continue;
+        };
+        if signal == SAMPLE_SIGNAL {
+            // The kernel throws away what waits for any thread (POSIX, `sigaction`).
+            kernel_sigaction(signal, ignore);
+        }
+        kernel_sigaction(signal, wanted.load());
     }
-    blocked
+    INSTALLED.store(false, Ordering::Release);
 }
 
 /// Our handlers of signals that the program ignores.
@@ -236,86 +231,6 @@ pub unsafe fn exchange_raw(signal: c_int, new: u64, old: u64) -> std::ffi::c_lon
     0
 }
 
-/// What a thread's mask must be when the program asks for `asked`, and what it will believe.
-///
-/// `how` is that of `sigprocmask`. Returns the set for the kernel.
-pub fn translate_mask(how: c_int, asked: u64) -> u64 {
-    let before = believed::get();
-    match how {
-        libc::SIG_BLOCK => believed::set(before | asked & our_set()),
-        libc::SIG_UNBLOCK => believed::set(before & !(asked & our_set())),
-        libc::SIG_SETMASK => believed::set(before & !our_set() | asked & our_set()),
-        _ => {}
-    }
-    match how {
-        libc::SIG_UNBLOCK => asked & !blocked_by_us(),
-        libc::SIG_SETMASK => mask_of_context(asked),
-        _ => asked & !our_set(),
-    }
-}
-
-/// The mask for the kernel of a context with this one, which the calling thread is about to go on in.
-///
-/// What the thread believes stays as it is: where the context ends, the C library sets the mask of the next one by itself.
-pub fn mask_of_context(asked: u64) -> u64 {
-    asked & !our_set() | blocked_by_us()
-}
-
-/// The mask `set`, which the kernel returned, as the calling thread believes it.
-pub fn add_believed(set: u64, believed: u64) -> u64 {
-    set & !blocked_by_us() | believed & our_set()
-}
-
-/// Takes the samples that wait because the calling thread blocks their signals by ways that we do not see, such as the mask of a handler:
-/// they would end a wait that lets all signals through. Returns the signals that are to be blocked again by [`block_again`].
-pub fn take_pending_samples() -> u64 {
-    let for_samples = our_set() & !FAULT_SIGNALS & !blocked_by_us();
-    sys::sigmask(libc::SIG_UNBLOCK, for_samples) & for_samples
-}
-
-/// Ends what [`take_pending_samples`] began.
-pub fn block_again(blocked: u64) {
-    if blocked != 0 {
-        sys::sigmask(libc::SIG_BLOCK, blocked);
-    }
-}
-
-/// The signals that we block in the calling thread and that the program does not: the sample signal where it must not come; see
-/// [`crate::lifecycle::restrictions`].
-fn blocked_by_us() -> u64 {
-    if calls::is_dispatched() {
-        sys::bit(SAMPLE_SIGNAL)
-    } else {
-        0
-    }
-}
-
-/// The set to wait for instead of `set`: our signal must not be consumed by the program.
-pub fn without_sample_signal(set: &libc::sigset_t) -> libc::sigset_t {
-    sigset(set_of(set) & !sys::bit(SAMPLE_SIGNAL))
-}
-
-/// As [`without_sample_signal`], for a thread that takes signals by waiting for them.
-///
-/// Where a thread waits for (nearly) everything, a SIGPROF that the program has a handler for is left
-/// out as well. The kernel gives a process's
-/// signal to a thread that has no other pending; next to ours, which come at the same ticks as an
-/// `ITIMER_PROF`, that would often be the one that waits for everything.
-pub fn to_wait_for(set: &libc::sigset_t) -> libc::sigset_t {
-    let others = without_sample_signal(set);
-    let profiling = sys::bit(libc::SIGPROF);
-    let waits_for_everything = set_of(set).count_ones() > 16 && set_of(set) & profiling != 0;
-    let handled = waits_for_everything
-        && !state::is_confined()
-        && current_action(libc::SIGPROF)
-            .is_some_and(|action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.handler));
-    if handled {
-        sigset(set_of(&others) & !profiling)
-    } else {
-        others
-    }
-}
-
 /// Whether this signal is meant for the program, to be told apart from leftovers of clocks that were
 /// stopped: those must not end it.
 pub fn is_meant_for_program(signal: c_int, code: c_int, sender: c_int) -> bool {
@@ -331,6 +246,13 @@ pub fn is_meant_for_program(signal: c_int, code: c_int, sender: c_int) -> bool {
     }
 }
 
+/// The same for a signal that a wait has taken.
+pub fn is_of_program(info: *const libc::siginfo_t) -> bool {
+    // SAFETY: the caller's own object, which the kernel has filled in.
+    let [signal, _, code, _, sender] = unsafe { info.cast::<[c_int; 5]>().read() };
+    is_meant_for_program(signal, code, sender)
+}
+
 /// Does with a sample signal that is not ours what the program wants.
 ///
 /// # Safety
@@ -342,18 +264,20 @@ pub fn is_meant_for_program(signal: c_int, code: c_int, sender: c_int) -> bool {
 pub unsafe extern "C" fn forward(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(wanted) = wanted(signal) else { return };
     let action = wanted.load();
-    // SAFETY: the kernel passes a valid pointer.
-    let raised_by_kernel = unsafe { (*info).si_code } > 0;
-    if !raised_by_kernel && faults::hold_back(signal) {
+    // SAFETY: the kernel passes valid pointers.
+    let (sent, machine) = unsafe { (Sent::new(info), &mut *context.cast::<libc::ucontext_t>()) };
+    let before = set_of(&machine.uc_sigmask);
+    let is_early = held::is_early(signal, before);
+    held::has_come(signal, machine);
+    if is_early && sent.is_sent() && held::hold_back(sent, signal, machine) {
         return;
     }
     match action.handler {
-        libc::SIG_IGN if !raised_by_kernel => {}
-        // SAFETY: the third argument of a handler with SA_SIGINFO.
-        libc::SIG_DFL | libc::SIG_IGN => death::of_signal(signal, unsafe { &mut *context.cast() }),
+        // The kernel ends a process that blocks the signal of a breakpoint.
+        _ if is_early && sent.is_breakpoint() => death::of_signal(signal, machine),
+        libc::SIG_IGN if sent.is_sent() => {}
+        libc::SIG_DFL | libc::SIG_IGN => death::of_signal(signal, machine),
         _ => {
-            // SAFETY: the third argument of a handler with SA_SIGINFO.
-            let before = unsafe { set_of(&(*context.cast::<libc::ucontext_t>()).uc_sigmask) };
             let itself = if action.flags & libc::SA_NODEFER != 0 || signal == libc::SIGTRAP {
                 0
             } else {
@@ -361,7 +285,7 @@ pub unsafe extern "C" fn forward(signal: c_int, info: *mut libc::siginfo_t, cont
             };
             sys::sigmask(
                 libc::SIG_SETMASK,
-                before | action.mask & !our_set() | itself,
+                before | action.mask & !program_mask::of_samples() | itself,
             );
             // SAFETY: passes the kernel's arguments on.
             unsafe { call(wanted, action, signal, info, context) };
@@ -407,7 +331,9 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
         counters::count(Counter::MendedFaults, 1);
         return;
     }
-    if !raised_by_kernel && faults::hold_back(signal) {
+    // SAFETY: as above; the third argument of a handler with SA_SIGINFO.
+    let (sent, machine) = unsafe { (Sent::new(info), &mut *context.cast()) };
+    if faults::hold_back(sent, signal, machine) {
         return;
     }
     let Some(wanted) = wanted(signal) else { return };

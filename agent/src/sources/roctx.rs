@@ -12,13 +12,13 @@ use rsys_wire::layout::Counter;
 use crate::channel::counters;
 use crate::events;
 use crate::events::texts::{self, StaticText};
+use crate::signals::faults;
 use crate::sources::gpu::devices;
 use crate::sources::gpu::hsa;
 use crate::sources::marker_words::words;
 use crate::sources::source::Source;
 use crate::state::pause;
 use crate::sys;
-use crate::sys::guard;
 
 crate::wrap! {
     fn roctxMarkA(message: *const c_char) -> () = mark;
@@ -271,7 +271,7 @@ fn name_agent(
     });
     if recorded {
         // The handle stands where the argument points.
-        let handle = guard::read_u64(agent.addr() as u64);
+        let handle = faults::read_u64(agent.addr() as u64);
         if let Some(number) = handle.and_then(hsa::number_of_agent) {
             events::label(
                 Labelled::NamedDevice,

@@ -16,10 +16,12 @@ pub enum When {
     Always = 0,
     /// Where perf events are the clock or are counted.
     Perf = 1,
+    /// Hardly ever, and others do nearly as well: no reason to leave a process alone.
+    Seldom = 2,
     /// By the C library for us, in any process: its allocator, its loader and its locks.
-    Library = 2,
+    Library = 3,
     /// By the C library for threads of ours, where events of GPUs are recorded.
-    Threads = 3,
+    Threads = 4,
 }
 
 /// A row of the table.
@@ -131,6 +133,14 @@ ours: [
         timer_create(clock, event, timer) = SYS_timer_create;
         timer_delete(timer) = SYS_timer_delete;
         timer_settime(timer, flags, new, old) = SYS_timer_settime;
+    }
+    Seldom {
+        kill(pid, signal) = SYS_kill;
+        rt_sigqueueinfo(pid, signal, info) = SYS_rt_sigqueueinfo;
+        rt_tgsigqueueinfo(pid, tid, signal, info) = SYS_rt_tgsigqueueinfo;
+        rt_sigtimedwait(set, info, timeout, bytes) = SYS_rt_sigtimedwait;
+        getdents64(fd, buffer, bytes) = SYS_getdents64;
+        membarrier(command, flags, processor) = SYS_membarrier;
     }
     Perf {
         ioctl(fd, request, argument) = SYS_ioctl;

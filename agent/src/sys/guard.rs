@@ -60,6 +60,31 @@ mod machine {
     }
 }
 
+/// Writes eight bytes at an aligned address, at once; false where that memory may not be written.
+///
+/// # Safety
+/// The word, if it may be written, must be one that may have this value.
+pub unsafe fn write_u64(address: u64, value: u64) -> bool {
+    let ok: u32;
+    // SAFETY: as the caller says; the store cannot escape as a fault, as the loads above.
+    unsafe {
+        std::arch::asm!(
+            "2: mov qword ptr [{address}], {value}",
+            "3:",
+            ".pushsection rsys_guard, \"aR\", @progbits",
+            ".balign 4",
+            ".long 2b - .",
+            ".long 3b - .",
+            ".popsection",
+            address = in(reg) address,
+            value = in(reg) value,
+            inout("ecx") 1_u32 => ok,
+            options(nostack, preserves_flags),
+        );
+    }
+    ok != 0
+}
+
 pub use machine::{read_u8, read_u16, read_u32, read_u64};
 
 /// The process's own memory, read with guarded loads.

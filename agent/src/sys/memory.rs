@@ -51,6 +51,21 @@ pub unsafe fn replace(base: *mut u8, bytes: usize) {
     };
 }
 
+/// Puts shared memory of a descriptor in the place of private memory of ours.
+///
+/// # Errors
+/// The kernel's error number.
+///
+/// # Safety
+/// Whole pages of a mapping of ours, of which nothing is needed any more.
+pub unsafe fn share_in_place(base: *mut u8, bytes: usize, fd: c_int) -> Result<*mut u8, i32> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let flags = (libc::MAP_FIXED | libc::MAP_SHARED) as u64;
+    // SAFETY: the caller's promise.
+    let made = unsafe { calls::mmap(address(base), bytes as u64, protection, flags, fd as u64, 0) };
+    checked(made).map(|_| base)
+}
+
 /// Makes memory inaccessible.
 ///
 /// # Safety

@@ -5,6 +5,7 @@
 
 pub mod apart;
 pub mod calls;
+mod copies;
 mod files;
 pub mod guard;
 pub mod lock;
@@ -12,9 +13,12 @@ mod memory;
 #[cfg(not(test))]
 mod panics;
 pub mod recent;
+pub mod signal_stack;
 mod signals;
 mod socket;
+mod tasks;
 pub mod text;
+pub mod thread_pointer;
 pub mod thread_words;
 mod time;
 
@@ -24,6 +28,7 @@ pub use files::*;
 pub use memory::*;
 pub use signals::*;
 pub use socket::*;
+pub use tasks::*;
 pub use time::*;
 
 /// An object's address, for the kernel.

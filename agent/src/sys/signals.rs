@@ -10,21 +10,21 @@ use crate::sys::{address, getpid, read_file};
 ///
 /// Returns the mask before.
 pub fn sigmask(how: c_int, signals: u64) -> u64 {
+    try_sigmask(how, signals).unwrap_or(0)
+}
+
+/// As [`sigmask`]; `None` where that is not allowed.
+pub fn try_sigmask(how: c_int, signals: u64) -> Option<u64> {
     let mut before = 0_u64;
     let (new, old) = (address(&raw const signals), address(&raw mut before));
     // SAFETY: two sets of eight bytes.
-    unsafe { calls::rt_sigprocmask(how as u64, new, old, 8) };
-    before
+    let result = unsafe { calls::rt_sigprocmask(how as u64, new, old, 8) };
+    (result == 0).then_some(before)
 }
 
 /// Blocks all signals but those of faults. Returns the mask before; `None` where that is not allowed.
 pub fn block_signals() -> Option<u64> {
-    let mut before = 0_u64;
-    let all = ALL_BUT_FAULTS;
-    let (new, old) = (address(&raw const all), address(&raw mut before));
-    // SAFETY: two sets of eight bytes.
-    let result = unsafe { calls::rt_sigprocmask(libc::SIG_BLOCK as u64, new, old, 8) };
-    (result == 0).then_some(before)
+    try_sigmask(libc::SIG_BLOCK, ALL_BUT_FAULTS)
 }
 
 /// `rt_sigaction` with the kernel's own structure.
@@ -44,6 +44,42 @@ pub fn tgkill(tid: u32, signal: c_int) -> bool {
     unsafe { calls::tgkill(u64::from(getpid()), u64::from(tid), signal as u64) == 0 }
 }
 
+/// Sends a signal to this process, as by `kill`. Returns whether it was sent.
+pub fn kill_process(signal: c_int) -> bool {
+    // SAFETY: numbers.
+    unsafe { calls::kill(u64::from(getpid()), signal as u64) == 0 }
+}
+
+/// Sends a signal with a `siginfo_t` to this process. Returns whether it was sent.
+pub fn queue_to_process<T>(signal: c_int, info: *const T) -> bool {
+    const { assert!(size_of::<T>() == size_of::<libc::siginfo_t>()) };
+    // SAFETY: numbers, and a place that the kernel can check.
+    unsafe { calls::rt_sigqueueinfo(u64::from(getpid()), signal as u64, address(info)) == 0 }
+}
+
+/// The same to a thread of this process.
+pub fn queue_to_thread<T>(tid: u32, signal: c_int, info: *const T) -> bool {
+    const { assert!(size_of::<T>() == size_of::<libc::siginfo_t>()) };
+    let (pid, tid) = (u64::from(getpid()), u64::from(tid));
+    // SAFETY: as above.
+    unsafe { calls::rt_tgsigqueueinfo(pid, tid, signal as u64, address(info)) == 0 }
+}
+
+/// Takes a signal that waits for the calling thread, which blocks it, with its `siginfo_t`. Returns whether one waited.
+pub fn take_waiting<T>(signal: c_int, info: *mut T) -> bool {
+    const { assert!(size_of::<T>() == size_of::<libc::siginfo_t>()) };
+    let (set, now) = (bit(signal), [0_u64; 2]);
+    // SAFETY: the set and the time live, and the place is as large as it has to be.
+    unsafe {
+        calls::rt_sigtimedwait(
+            address(&raw const set),
+            address(info),
+            address(now.as_ptr()),
+            8,
+        ) > 0
+    }
+}
+
 /// Whether a thread of this process is gone.
 pub fn is_gone(tid: u32) -> bool {
     // SAFETY: numbers.
@@ -54,12 +90,24 @@ pub fn is_gone(tid: u32) -> bool {
 /// What the kernel says of a thread of this process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ThreadState {
-    /// Whether it waits for something.
-    pub sleeps: bool,
+    /// The letter of proc(5).
+    state: u8,
     /// The signals below 32 that are pending for it.
     pub pending: u64,
     /// Those that are blocked in it.
     pub blocked: u64,
+}
+
+impl ThreadState {
+    /// Whether it waits for something.
+    pub fn sleeps(&self) -> bool {
+        self.state == b'S'
+    }
+
+    /// Whether it runs, or would if there were a processor.
+    pub fn runs(&self) -> bool {
+        self.state == b'R'
+    }
 }
 
 /// The state of a thread of this process; `None` when it is gone or the kernel does not say.
@@ -84,7 +132,7 @@ pub fn thread_state(tid: u32) -> Option<ThreadState> {
         })
     };
     Some(ThreadState {
-        sleeps: fields.next()? == b"S",
+        state: *fields.next()?.first()?,
         pending: number(fields.nth(PENDING - 1)?),
         blocked: number(fields.nth(BLOCKED - PENDING - 1)?),
     })

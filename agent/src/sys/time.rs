@@ -255,6 +255,14 @@ pub fn futex_wait(word: &AtomicU32, value: u32, ns: u64) -> i64 {
     unsafe { calls::futex(place, operation as u64, u64::from(value), time) }
 }
 
+/// As [`futex_wait`], where another process may wake us.
+pub fn futex_wait_shared(word: &AtomicU32, value: u32, ns: u64) -> i64 {
+    let time = timespec(ns);
+    let (place, time) = (address(word.as_ptr()), address(&raw const time));
+    // SAFETY: the word and the time live across the call.
+    unsafe { calls::futex(place, libc::FUTEX_WAIT as u64, u64::from(value), time) }
+}
+
 /// Wakes all threads that sleep on a word.
 pub fn futex_wake(word: &AtomicU32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;

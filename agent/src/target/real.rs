@@ -134,7 +134,6 @@ reals! {
     siginterrupt = "siginterrupt": fn(c_int, c_int) -> c_int;
     pthread_sigmask = "pthread_sigmask": fn(c_int, *const libc::sigset_t, *mut libc::sigset_t) -> c_int;
     sigprocmask = "sigprocmask": fn(c_int, *const libc::sigset_t, *mut libc::sigset_t) -> c_int;
-    sigwait = "sigwait": fn(*const libc::sigset_t, *mut c_int) -> c_int;
     sigwaitinfo = "sigwaitinfo": fn(*const libc::sigset_t, *mut libc::siginfo_t) -> c_int;
     sigtimedwait = "sigtimedwait": fn(*const libc::sigset_t, *mut libc::siginfo_t, *const libc::timespec) -> c_int;
     signalfd = "signalfd": fn(c_int, *const libc::sigset_t, c_int) -> c_int;

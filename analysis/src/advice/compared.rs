@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::{Gpu, Host, Owner, Span, host_named};
 use super::rule::is_worth_of;
-use crate::measure::job::collectives::TOGETHER;
+use crate::measure::job::collectives::{TOGETHER, UNJUDGED};
 use crate::table::Answer;
 use crate::table::view::{View, rows, tidy};
+use crate::words::nanoseconds;
 
 /// A rank that made the others wait in collectives.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -71,14 +72,17 @@ pub(super) struct Compared {
     pub(super) late_ranks: u64,
     pub(super) alike_saved_ns: u64,
     pub(super) latest: Option<LatestArrival>,
+    /// In words, of the rank of which most is not judged, how much that is; if it is much.
+    pub(super) unjudged: Option<String>,
 }
 
 /// Causes of stragglers for which their GPUs are idle.
-const OF_IDLE_GPUS: [&str; 5] = [
+const OF_IDLE_GPUS: [&str; 6] = [
     "host_code",
     "host_wait",
     "runtime_call",
     "host_runnable",
+    "queued",
     "off_processor",
 ];
 /// And for which these copy.
@@ -200,6 +204,15 @@ impl Compared {
             .map(|waited_ns| part(waited_ns, gpu.exposed_comm_ns, comm_ns).min(gpu.exposed_comm_ns))
     }
 
+    /// The same of a run without GPUs: what a process waited for others, and was late itself.
+    pub(super) fn lost_in_turn_of_hosts_ns(&self) -> u64 {
+        let lost = self.waited_ns.iter().map(|(owner, waited_ns)| {
+            let late_ns = self.late_ns.get(owner).copied().unwrap_or(0);
+            waited_ns[0] + late_ns
+        });
+        lost.max().unwrap_or(0)
+    }
+
     /// What a GPU can lose at most because ranks come to collectives at different times: what it waits for others while it does nothing else, and by how much it was late
     /// itself, as far as others wait for it likewise.
     pub(super) fn lost_in_turn_ns(&self, gpu: &Gpu) -> u64 {
@@ -279,6 +292,9 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
         };
         (one.count("matched") + incomplete).saturating_sub(not_judged)
     });
+    // Waits of MPI's calls that are not among the operations.
+    let waits = rows(Some(collectives), "mpi_waits");
+    let waits: u64 = waits.iter().map(|one| one.count("waits")).sum();
     let mut comm_ns: BTreeMap<Owner, u64> = BTreeMap::new();
     for gpu in gpus {
         *comm_ns.entry(gpu.owner).or_default() += gpu.comm_ns;
@@ -288,12 +304,33 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
         stragglers: stragglers.iter().map(straggler).collect(),
         waited_ns: waited_ns.collect(),
         late_ns: late_by_itself.collect(),
-        judged: judged.sum(),
+        judged: judged.sum::<u64>() + waits,
         together_saved_ns: together.map_or(0, saved_ns),
         late_ranks: together.map_or(0, |change| change.count("ranks")),
         alike_saved_ns: alike,
         latest: latest_arrival(collectives, hosts, &late),
+        unjudged: unjudged(&ranks),
     }
+}
+
+/// Of the rank of which the largest part of the time is in calls that are not judged, how much that is.
+fn unjudged(ranks: &[View<'_>]) -> Option<String> {
+    let share =
+        |rank: &View<'_>| rank.count("unjudged_ns") as f64 / rank.count("span_ns").max(1) as f64;
+    let most = ranks
+        .iter()
+        .max_by(|one, other| share(one).total_cmp(&share(other)))?;
+    let who = match most.known("rank") {
+        Some(rank) => format!("rank {rank}"),
+        None => format!("process {}", most.count("process")),
+    };
+    (share(most) >= UNJUDGED).then(|| {
+        format!(
+            "{:.0} % of the time of {who} ({}) is in calls of MPI of which it is not known for whom they waited",
+            100.0 * share(most),
+            nanoseconds(most.count("unjudged_ns"))
+        )
+    })
 }
 
 /// The operation in which a rank that is no straggler held the others up most by what it did itself, where it is certain who came last.
@@ -417,10 +454,16 @@ mod tests {
             tables: vec![
                 table(
                     "ranks",
-                    &["wait_ns", "message_wait_ns"],
                     &[
-                        ("a", 7, &[60_u64.into(), 30_u64.into()]),
-                        ("b", 7, &[8_u64.into(), 0_u64.into()]),
+                        "wait_ns",
+                        "message_wait_ns",
+                        "late_ns",
+                        "unjudged_ns",
+                        "span_ns",
+                    ],
+                    &[
+                        ("a", 7, &[60_u64, 30, 0, 0, 100].map(Cell::from)),
+                        ("b", 7, &[8_u64, 0, 20, 30, 100].map(Cell::from)),
                     ],
                 ),
                 table("stragglers", &straggler, &[("b", 7, &straggler_cells)]),

@@ -130,9 +130,17 @@ pub(super) struct Gpu {
     pub(super) phases: Vec<Phase>,
     /// What neither calls nor phases have of it.
     pub(super) other_idle_ns: u64,
+    /// How long its copies took whose calls waited for them: those that should, and others. `None` where it is not known which they are.
+    pub(super) blocking_copies_ns: Option<u64>,
+    pub(super) blocked_async_copies_ns: Option<u64>,
 }
 
 impl Gpu {
+    /// Time in which it did nothing.
+    pub(super) fn idle_ns(&self) -> u64 {
+        self.span.duration_ns.saturating_sub(self.busy_ns)
+    }
+
     /// Idle time that one of the owners of `pauses` has.
     pub(super) fn paused_ns(&self, cause: &str) -> u64 {
         let of_cause = self.pauses.iter().filter(|one| one.cause == cause);
@@ -153,6 +161,8 @@ impl Gpu {
                 "ucx",
                 "openmp",
                 "kokkos",
+                // `other_idle_ns` is without it.
+                "graph",
             ];
             !of_host.iter().any(|start| idle.cause.starts_with(start))
         });
@@ -245,6 +255,8 @@ pub(super) struct Process {
     pub(super) main_cpu_ns: u64,
     pub(super) main_wait_ns: u64,
     pub(super) wait: (String, String, u64),
+    /// Whether that may be for a time to come as well as for data.
+    pub(super) is_any_wait: bool,
     /// How many of its threads ran, and how long the busiest.
     pub(super) threads: u64,
     pub(super) most_cpu_ns: u64,
@@ -336,6 +348,11 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// Whether a process lived for half of the run at least: of what is shorter the run's time is not made.
+    pub(super) fn is_long(&self, process: &Process) -> bool {
+        2 * process.life.duration_ns >= self.run_ns
+    }
+
     /// The place of a row's host in `hosts`.
     pub(super) fn host_of(&self, view: &View<'_>) -> usize {
         host_of(view, &self.hosts)
@@ -356,6 +373,12 @@ impl<'a> Facts<'a> {
     pub(super) fn knows_host_waits(&self) -> bool {
         let causes = self.gpus.iter().flat_map(|gpu| &gpu.causes);
         causes.into_iter().any(|idle| idle.cause == "host_wait")
+    }
+
+    /// Whether the threads of the process of a GPU were sampled.
+    pub(super) fn is_sampled(&self, gpu: &Gpu) -> bool {
+        let mut users = self.processes.iter().filter(|one| one.uses(gpu));
+        users.any(|one| one.samples > 0)
     }
 
     /// Whether waits were recorded of the process of a GPU.
@@ -417,6 +440,8 @@ fn gpus(
                 .map(|view| phase(view, host))
                 .collect(),
             other_idle_ns: pauses.map_or(0, |view| view.count("other_idle_ns")),
+            blocking_copies_ns: pauses.and_then(|view| view.known("blocking_copies_ns")),
+            blocked_async_copies_ns: pauses.and_then(|view| view.known("blocked_async_copies_ns")),
         }
     });
     devices.collect()
@@ -481,6 +506,7 @@ fn process(view: &View<'_>, hosts: &[Host]) -> Process {
             view.text("wait_for").to_owned(),
             view.count("wait_ns"),
         ),
+        is_any_wait: view.count("wait_is_any") > 0,
         threads: view.count("threads"),
         most_cpu_ns: view.count("most_cpu_ns"),
         imports_ns: view.count("imports_ns"),

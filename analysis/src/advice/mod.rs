@@ -18,7 +18,7 @@ mod rules;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use self::facts::{Facts, Gpu, Idle, Span};
+use self::facts::{Facts, Idle, Span};
 use self::rule::{Finding, Rule, Verdict};
 use crate::measure::Measure;
 use crate::measure::host::interpreter::Interpreter;
@@ -117,6 +117,8 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
     }
     if found.is_empty() {
         notes.splice(0..0, nothing_found(&facts));
+    } else if let Some(idle) = mostly_idle(&facts, &found) {
+        notes.insert(0, idle);
     }
     let is_empty = facts.processes.is_empty() && facts.gpus.is_empty();
     Answer {
@@ -129,17 +131,42 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
 
 /// What is said where no rule has found anything: of a GPU that is idle for half of its time, what is known of that.
 fn nothing_found(facts: &Facts<'_>) -> Vec<String> {
-    let idle_ns = |gpu: &&Gpu| gpu.span.duration_ns.saturating_sub(gpu.busy_ns);
-    let idlest = facts.gpus.iter().max_by_key(idle_ns);
-    let idlest = idlest.filter(|gpu| 2 * idle_ns(gpu) >= gpu.span.duration_ns && idle_ns(gpu) > 0);
-    let Some(gpu) = idlest else {
-        let known = what_took_the_time(facts);
-        return match known.is_empty() {
-            true => vec!["no rule has found anything".to_owned()],
-            false => known,
-        };
+    if let Some(idle) = mostly_idle(facts, &[]) {
+        return vec![idle];
+    }
+    let known = what_took_the_time(facts);
+    let compared = facts.compared.as_ref();
+    if let Some(unjudged) = compared.and_then(|compared| compared.unjudged.as_ref()) {
+        return vec![format!(
+            "no rule has found anything, but {unjudged}: `rsys-report collectives` says which"
+        )];
+    }
+    match known.is_empty() {
+        true => vec!["no rule has found anything".to_owned()],
+        false => known,
+    }
+}
+
+/// What is known of the idle time of the GPU that is idle longest, if that is half of its time, and findings have less than half of it.
+fn mostly_idle(facts: &Facts<'_>, found: &[(&Rule, Finding)]) -> Option<String> {
+    let gpu = facts.gpus.iter().max_by_key(|gpu| gpu.idle_ns())?;
+    let own = [
+        ("gpu", Cell::from(gpu.number)),
+        ("process", Cell::from(gpu.owner.process)),
+    ];
+    // Of several GPUs at one place a finding names one.
+    let is_of_it = |one: &&Finding| {
+        let gpus = one.evidence.iter().find(|(key, _)| *key == "gpus");
+        let is_of_several = gpus.is_some_and(|(_, count)| *count != Cell::from(1_u64));
+        is_of_several || own.iter().all(|part| one.evidence.contains(part))
     };
-    let share = 100.0 * idle_ns(&gpu) as f64 / gpu.span.duration_ns as f64;
+    let findings = found.iter().map(|(_, one)| one).filter(is_of_it);
+    let explained_ns: u64 = findings.filter_map(|one| one.saves_ns).sum();
+    let idle_ns = gpu.idle_ns();
+    if idle_ns == 0 || 2 * idle_ns < gpu.span.duration_ns || 2 * explained_ns >= idle_ns {
+        return None;
+    }
+    let share = 100.0 * idle_ns as f64 / gpu.span.duration_ns as f64;
     let mut causes: Vec<&Idle> = gpu.causes.iter().collect();
     causes.sort_by_key(|one| Reverse(one.idle_ns));
     let mostly: Vec<String> = causes
@@ -158,12 +185,16 @@ fn nothing_found(facts: &Facts<'_>) -> Vec<String> {
         true => String::new(),
         false => format!(", most of it by: {}", mostly.join("; ")),
     };
-    vec![format!(
-        "GPU {} of process {} is idle for {share:.0} % of {}{because}; no rule says what to do about it, `rsys-report gaps` has all causes",
+    let advised = match found {
+        [] => "no rule says what to do about it",
+        _ => "the findings are about the smaller part of that",
+    };
+    Some(format!(
+        "GPU {} of process {} is idle for {share:.0} % of {}{because}; {advised}, `rsys-report gaps` has all causes",
         gpu.number,
         gpu.owner.process,
         nanoseconds(gpu.span.duration_ns)
-    )]
+    ))
 }
 
 /// Functions that are named where no rule has found anything.
@@ -171,7 +202,8 @@ const NAMED: usize = 3;
 
 /// What took the time of a program that nothing is wrong with, in three lines at most.
 fn what_took_the_time(facts: &Facts<'_>) -> Vec<String> {
-    let busiest = facts.processes.iter().max_by_key(|one| one.cpu_ns);
+    let busiest = facts.processes.iter().filter(|one| facts.is_long(one));
+    let busiest = busiest.max_by_key(|one| one.cpu_ns);
     let Some(process) = busiest.filter(|one| one.cpu_ns > 0) else {
         return Vec::new();
     };
@@ -196,9 +228,13 @@ fn what_took_the_time(facts: &Facts<'_>) -> Vec<String> {
         lines.push(format!("most CPU time: {}", functions.join(", ")));
     }
     let (place, waited_for, ns) = &process.wait;
-    if *ns > 0 {
+    if of_life(*ns) >= 1.0 {
+        let place = match place.as_str() {
+            "" => String::new(),
+            place => format!(" in {place}"),
+        };
         lines.push(format!(
-            "most waiting of the main thread: {waited_for} in {place}, {:.0} % of the time",
+            "most waiting of the main thread: {waited_for}{place}, {:.0} % of the time",
             of_life(*ns)
         ));
     }

@@ -10,7 +10,7 @@ const WORTH_PART: u64 = 20;
 /// And at least this time. Many profiles have a few steps only: in less than [`SHORT_NS`] it is enough to have happened [`OFTEN`] times.
 const WORTH_NS: u64 = 100_000_000;
 const SHORT_NS: u64 = 1_000_000_000;
-const OFTEN: u64 = 3;
+pub(super) const OFTEN: u64 = 3;
 
 /// A rule. `docs/advice.md` has a section for each, under its name.
 #[derive(Debug)]

@@ -41,6 +41,9 @@ pub fn compare(reference: &Side, candidate: &Side, limit_share: Option<f64>) -> 
         compared.times(),
         compared.kernels(),
         compared.functions(),
+        compared.waits(),
+        compared.calls(),
+        compared.recorded(),
         compared.idle(),
         compared.operators(),
         compared.memory(),
@@ -134,7 +137,7 @@ impl Item {
             (_, Some(Verdict::More)) => "slower",
             (_, Some(Verdict::Less)) => "faster",
             (_, Some(Verdict::Same)) => "no change",
-            _ => "unknown",
+            _ => "not certain",
         }
     }
 
@@ -182,6 +185,9 @@ struct Compared {
     times: Vec<Item>,
     kernels: Vec<Item>,
     functions: Vec<Item>,
+    waits: Vec<Item>,
+    calls: Vec<Item>,
+    recorded: Vec<Item>,
     idle: Vec<Item>,
     operators: Vec<Item>,
     memory: Vec<Item>,
@@ -198,6 +204,9 @@ impl Compared {
             times,
             kernels,
             functions: functions(sides),
+            waits: plain(sides.map(Side::waits)),
+            calls: plain(sides.map(Side::calls)),
+            recorded: plain(sides.map(Side::recorded)),
             idle: plain(sides.map(Side::idle)),
             operators: plain(sides.map(Side::operators)),
             memory: plain(sides.map(Side::memory)),
@@ -212,6 +221,9 @@ impl Compared {
             &mut self.times,
             &mut self.kernels,
             &mut self.functions,
+            &mut self.waits,
+            &mut self.calls,
+            &mut self.recorded,
             &mut self.idle,
             &mut self.operators,
             &mut self.memory,
@@ -270,6 +282,36 @@ impl Compared {
     /// How many functions differ by no more than chance. They come last.
     fn functions_by_chance(&self) -> usize {
         self.functions.iter().filter(|one| one.is_chance()).count()
+    }
+
+    fn waits(&self) -> Table {
+        table(
+            "diff_waits",
+            "What threads waited for, all together",
+            "wait",
+            "_ns",
+            &self.waits,
+        )
+    }
+
+    fn calls(&self) -> Table {
+        table(
+            "diff_calls",
+            "Time in calls of GPU runtimes, RCCL and MPI, all threads together",
+            "call",
+            "_ns",
+            &self.calls,
+        )
+    }
+
+    fn recorded(&self) -> Table {
+        table(
+            "diff_recorded",
+            "Time of recorded operators and functions, without those that they call",
+            "recorded",
+            "_ns",
+            &self.recorded,
+        )
     }
 
     fn idle(&self) -> Table {

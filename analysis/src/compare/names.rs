@@ -62,8 +62,10 @@ pub(super) fn without_threads(place: &str) -> String {
     for part in parts {
         let rest = part.trim_start_matches(|letter: char| letter.is_ascii_digit());
         let is_number = rest.len() < part.len();
-        text.push_str(THREAD);
-        text.push_str(if is_number { rest.trim_start() } else { rest });
+        let rest = if is_number { rest.trim_start() } else { rest };
+        let has_name = !rest.is_empty() && !rest.starts_with([',', ')']);
+        text.push_str(if has_name { THREAD } else { THREAD.trim_end() });
+        text.push_str(rest);
     }
     text.trim_end().to_owned()
 }
@@ -106,6 +108,7 @@ mod tests {
                 "thread 4711 python3, before hipFree",
                 "thread python3, before hipFree",
             ),
+            ("thread 4711, before hipFree", "thread, before hipFree"),
             (
                 "a (b.py:7), held by thread 12 in c",
                 "a (b.py:7), held by thread in c",

@@ -9,6 +9,7 @@ use crate::measure::gpu::gaps::Gaps;
 use crate::measure::gpu::launch::Launch;
 use crate::measure::gpu::memory::Memory;
 use crate::measure::gpu::timeline::Timeline;
+use crate::measure::host::calls::Calls;
 use crate::measure::host::functions::Functions;
 use crate::measure::host::lives::Lives;
 use crate::measure::pictures::spread::{Spread, Stretch};
@@ -29,6 +30,7 @@ pub fn measures(spread: &Spread) -> Vec<(&'static str, Box<dyn Measure>)> {
         ("timeline", Box::<Timeline>::default()),
         ("gaps", Box::<Gaps>::default()),
         ("launch", Box::<Launch>::default()),
+        ("calls", Box::<Calls>::default()),
         ("functions", Box::<Functions>::default()),
         ("memory", Box::<Memory>::default()),
         ("lives", Box::<Lives>::default()),
@@ -225,6 +227,43 @@ impl Side {
                     )
                 })
                 .collect()
+        })
+    }
+
+    /// Time in calls of GPU runtimes, RCCL and MPI, by function.
+    pub(super) fn calls(&self) -> BTreeMap<String, Estimate> {
+        self.of_runs(|run| {
+            let calls = run.rows("calls", "calls").into_iter();
+            let times = calls.map(|row| {
+                let ns = row.count("total_ns") as f64;
+                (row.text("name").to_owned(), ns)
+            });
+            times.collect()
+        })
+    }
+
+    /// Time of operators and functions that were recorded from begin to end, their own.
+    pub(super) fn recorded(&self) -> BTreeMap<String, Estimate> {
+        self.of_runs(|run| {
+            let recorded = run.rows("functions", "recorded").into_iter();
+            let times = recorded.map(|row| {
+                let ns = row.count("self_ns") as f64;
+                (row.text("function").to_owned(), ns)
+            });
+            times.collect()
+        })
+    }
+
+    /// What threads waited for, by the place in the program.
+    pub(super) fn waits(&self) -> BTreeMap<String, Estimate> {
+        self.of_runs(|run| {
+            let waits = run.rows("functions", "waits").into_iter();
+            let times = waits.map(|row| {
+                let what = row.text("waited_for");
+                let name = format!("{what} by {}", row.text("function"));
+                (name, row.count("wait_ns") as f64)
+            });
+            times.collect()
         })
     }
 

@@ -59,6 +59,23 @@ impl GpuRecord {
     }
 }
 
+/// A range of the program as a stream saw it: from the first operation that was launched in it to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GpuRange {
+    /// BOOTTIME of its begin.
+    pub start_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+    /// The process.
+    pub process: ProcessId,
+    /// The GPU.
+    pub device: DeviceId,
+    /// Stream or queue.
+    pub queue: QueueId,
+    /// Name.
+    pub name: TextId,
+}
+
 /// What a slice of a thread is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum HostKind {
@@ -124,6 +141,8 @@ pub struct HostSlice {
     pub name: TextId,
     /// Types and dimensions of an operator's arguments, if they were asked for ([`Kinds::shapes`]); else empty.
     pub shapes: TextId,
+    /// All that the trace says of an operator's arguments, as [`crate::work::Arguments`] reads it, if that was asked for ([`Kinds::arguments`]); else empty.
+    pub arguments: TextId,
     /// Of operators, functions and ranges of one thread that begin and end together, those with smaller numbers are outside; 0: they come in this order.
     pub number: u64,
     /// How many slices of the same track contain it, or [`HostSlice::UNKNOWN_DEPTH`].
@@ -213,6 +232,8 @@ pub struct Kinds {
     pub recorded: bool,
     /// What operators were called with: [`HostSlice::shapes`].
     pub shapes: bool,
+    /// The same with strides and the values of arguments that are no tensors: [`HostSlice::arguments`].
+    pub arguments: bool,
     /// Marks.
     pub marks: bool,
     /// Samples.
@@ -232,6 +253,7 @@ impl Kinds {
         host: false,
         recorded: false,
         shapes: false,
+        arguments: false,
         marks: false,
         samples: false,
         counters: false,
@@ -244,6 +266,7 @@ impl Kinds {
         host: true,
         recorded: true,
         shapes: false,
+        arguments: false,
         marks: true,
         samples: true,
         counters: true,
@@ -272,6 +295,7 @@ impl Kinds {
             host: self.host | other.host,
             recorded: self.recorded | other.recorded,
             shapes: self.shapes | other.shapes,
+            arguments: self.arguments | other.arguments,
             marks: self.marks | other.marks,
             samples: self.samples | other.samples,
             counters: self.counters | other.counters,
@@ -312,6 +336,8 @@ pub struct Batch {
     pub proxies: Vec<ProxyRecord>,
     /// What frameworks say of their memory.
     pub memory: Vec<MemoryEvent>,
+    /// Ranges of the program as streams saw them; with operations and slices only.
+    pub gpu_ranges: Vec<GpuRange>,
 }
 
 impl Batch {
@@ -331,6 +357,7 @@ impl Batch {
             + self.lock_waits.len()
             + self.proxies.len()
             + self.memory.len()
+            + self.gpu_ranges.len()
     }
 
     /// Whether there is none.
@@ -354,5 +381,6 @@ impl Batch {
         self.lock_waits.clear();
         self.proxies.clear();
         self.memory.clear();
+        self.gpu_ranges.clear();
     }
 }

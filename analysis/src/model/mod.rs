@@ -26,7 +26,8 @@ pub use activity::{Activity, classify};
 pub use allocations::MemoryEvent;
 pub(crate) use allocations::{Allocated, DoesWithMemory, does_with_memory};
 pub use batch::{
-    Basis, Batch, CounterValue, GpuRecord, HostKind, HostSlice, Kinds, Mark, OpKind, Sample,
+    Basis, Batch, CounterValue, GpuRange, GpuRecord, HostKind, HostSlice, Kinds, Mark, OpKind,
+    Sample,
 };
 pub use collective::CollectiveCall;
 pub use collective_kernels::{count_as_communication, further_communication};
@@ -36,11 +37,12 @@ pub use entity::{
     Account, Counter, CounterId, Device, DeviceId, Framework, Process, ProcessId, Queue, QueueId,
     Thread, ThreadId,
 };
-pub(crate) use input::is_input;
+pub(crate) use input::{is_input, is_loader, is_of_loader};
 pub(crate) use lock::{INTERPRETER_LOCK, WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK};
 pub use lock::{LockCounts, LockWait};
 pub use loss::Notice;
-pub use mpi::{Completion, MessageEnd, MpiCall};
+pub(crate) use mpi::is_test;
+pub use mpi::{Completion, Joint, MessageEnd, MpiCall};
 pub use part::Part;
 pub use proxy::{ProxyRecord, ProxyWork};
 pub use stack::{Frame, FrameId, StackId, Stacks};

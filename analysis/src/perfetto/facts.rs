@@ -70,6 +70,10 @@ impl Facts {
 #[derive(Debug, Default)]
 pub struct MetadataReader {
     resolver: Resolver,
+    /// Processes that began: several in a trace of short ones.
+    pub starts: u64,
+    /// Processes that ended.
+    pub ends: u64,
     /// At the start.
     pub start: Option<Facts>,
     /// At the end.
@@ -98,8 +102,14 @@ impl MetadataReader {
         };
         let facts = self.facts(&packet, event);
         let place = match event.name.as_deref() {
-            Some(START) => &mut self.start,
-            Some(END) => &mut self.end,
+            Some(START) => {
+                self.starts += 1;
+                &mut self.start
+            }
+            Some(END) => {
+                self.ends += 1;
+                &mut self.end
+            }
             Some(PART_END) => &mut self.part_end,
             Some(MERGED) => &mut self.merged,
             Some(RECOVERED) => &mut self.recovered,

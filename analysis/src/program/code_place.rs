@@ -55,21 +55,35 @@ pub(crate) fn innermost(stack: StackId, model: &Model) -> Option<&Frame> {
     Some(frame)
 }
 
-/// Parts of paths of Python files that belong to no program.
+/// Parts of paths of files that belong to installations of Python, and beginnings of those that belong to the system or to ROCm.
 const LIBRARIES_OF_PYTHON: [&str; 3] = ["/site-packages/", "/dist-packages/", "/lib/python"];
+const LIBRARIES: [&str; 4] = ["/lib/", "/lib64/", "/usr/lib", "/opt/rocm"];
+
+fn is_own_python(frame: &Frame, model: &Model) -> bool {
+    let path = model.text(frame.source);
+    is_python(frame, model)
+        && !path.starts_with('<')
+        && !LIBRARIES_OF_PYTHON.iter().any(|part| path.contains(part))
+}
+
+/// Whether a frame is of the user's own files: his Python, his programs and their libraries; not what is installed with Python, the system
+/// or ROCm.
+pub(crate) fn is_own_code(frame: &Frame, model: &Model) -> bool {
+    if is_python(frame, model) {
+        return is_own_python(frame, model);
+    }
+    let file = model.text(frame.mapping);
+    let is_library = LIBRARIES.iter().any(|start| file.starts_with(start))
+        || LIBRARIES_OF_PYTHON.iter().any(|part| file.contains(part));
+    !is_library && is_program(frame, model) && !is_library_header(model.text(frame.source))
+}
 
 /// The frame that stands for a stack: the innermost line of Python that the program's own files have, else its innermost function.
 #[must_use]
 pub fn own_place(stack: StackId, model: &Model) -> Option<&Frame> {
-    let is_own_python = |frame: &&Frame| {
-        let path = model.text(frame.source);
-        is_python(frame, model)
-            && !path.starts_with('<')
-            && !LIBRARIES_OF_PYTHON.iter().any(|part| path.contains(part))
-    };
     let mut frames = model.stacks.innermost_first(stack);
     frames
-        .find(is_own_python)
+        .find(|frame| is_own_python(frame, model))
         .or_else(|| innermost(stack, model))
 }
 

@@ -32,8 +32,13 @@ const ENGINES: [(&str, &str); 8] = [
 
 /// The engine's name for a range that is an iteration of it.
 fn of_engine(small: &str) -> Option<&'static str> {
+    // AMD's vLLM and SGLang: execute_16_context_0(sq…)_generation_16(sq…)
+    let of_amd = small.strip_prefix("execute_").is_some_and(|rest| {
+        let behind = rest.trim_start_matches(|one: char| one.is_ascii_digit());
+        behind.len() < rest.len() && behind.starts_with("_context_")
+    });
     let found = ENGINES.iter().find(|(start, _)| small.starts_with(start));
-    found.map(|(_, name)| *name)
+    found.map(|(_, name)| *name).or(of_amd.then_some("execute"))
 }
 
 /// Whether a name is what programs commonly call an iteration: `step`, `iter 17`, `ProfilerStep#3`, `step[DECODE bs=8]`.
@@ -61,9 +66,14 @@ pub(crate) fn is_number(rest: &str) -> bool {
 
 /// A name without its numbers: names that differ in these alone are one marker.
 pub(crate) fn without_numbers(text: &str) -> String {
-    if let Some(name) = of_engine(&text.to_ascii_lowercase()) {
-        return name.to_owned();
+    match of_engine(&text.to_ascii_lowercase()) {
+        Some(name) => name.to_owned(),
+        None => with_numbers_out(text),
     }
+}
+
+/// A name with a `#` for each number, and none at its end.
+pub(crate) fn with_numbers_out(text: &str) -> String {
     let mut found = String::with_capacity(text.len());
     for one in text.chars() {
         match one.is_ascii_digit() {
@@ -97,6 +107,11 @@ mod tests {
             ("step[DECODE bs=8]", true),
             ("execute_context_1(512)_generation_3(3)", true),
             ("[pl][profile]run_training_batch", true),
+            (
+                "execute_16_context_0(sq0sk0sqsq0)_generation_16(sq16)",
+                true,
+            ),
+            ("execute_16_queries", false),
             ("execute_query", false),
             ("Iteration: 4", true),
             ("iter_12/100", true),
@@ -114,6 +129,13 @@ mod tests {
     fn names_without_their_numbers_are_one() {
         assert_eq!(without_numbers("iter_12/100"), "iter_#/");
         assert_eq!(without_numbers("step 17"), "step");
+        let of_vllm = "execute_context_1(512)_generation_16(16)";
+        assert_eq!(without_numbers(of_vllm), "execute");
+        assert_eq!(
+            with_numbers_out(of_vllm),
+            "execute_context_#(#)_generation_#(#)"
+        );
+        assert_eq!(with_numbers_out("ProfilerStep#3"), "ProfilerStep");
         assert_eq!(number("iter_12/100"), Some(12));
     }
 }

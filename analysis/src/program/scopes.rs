@@ -2,9 +2,10 @@
 //! says more than samples.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
-use crate::model::{HostKind, HostSlice, Model, TextId};
-use crate::program::iteration_names::{is_default_marker, without_numbers};
+use crate::model::{HostKind, HostSlice, Model, TextId, Texts, is_loader, is_of_loader};
+use crate::program::iteration_names::{is_default_marker, with_numbers_out};
 
 /// A time in which one of them was the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +21,7 @@ impl Scope {
     pub(crate) fn place(&self, model: &Model) -> String {
         let name = model.text(self.name);
         match self.kind == HostKind::Range && is_default_marker(name) {
-            true => without_numbers(name),
+            true => with_numbers_out(name),
             false => name.to_owned(),
         }
     }
@@ -70,6 +71,11 @@ impl Scopes {
         self.slices.len()
     }
 
+    /// When they end, in no order.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = u64> {
+        self.slices.iter().map(|&(_, Reverse(end_ns), ..)| end_ns)
+    }
+
     /// Forgets those for which `is_kept` does not hold, by begin and end. They are in order after [`Scopes::sort`].
     pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(u64, u64) -> bool) {
         self.slices
@@ -78,8 +84,13 @@ impl Scopes {
         self.innermost = Vec::new();
     }
 
-    /// Finds the innermost at each time.
-    pub(crate) fn sort(&mut self) {
+    /// Finds the innermost at each time. What a loader of data calls for itself is the loader's; functions of the program that it calls are not.
+    pub(crate) fn sort(&mut self, texts: &Texts) {
+        let mut loaders: HashMap<TextId, bool> = HashMap::new();
+        let mut is_whole = |name: TextId| {
+            let known = loaders.entry(name);
+            *known.or_insert_with(|| is_loader(texts.get(name)))
+        };
         self.slices.sort_unstable();
         self.innermost.clear();
         let slices = std::mem::take(&mut self.slices);
@@ -89,11 +100,16 @@ impl Scopes {
             while let Some(inner) = open.pop_if(|inner| inner.0 <= start_ns) {
                 self.put(&mut now_ns, inner.0, inner.1);
             }
+            let mut what = (name, kind);
             if let Some(&(_, outer)) = open.last() {
                 self.put(&mut now_ns, start_ns, outer);
+                let is_programs = || kind == HostKind::Function && !is_of_loader(texts.get(name));
+                if is_whole(outer.0) && !is_programs() {
+                    what = outer;
+                }
             }
             now_ns = now_ns.max(start_ns);
-            open.push((end_ns, (name, kind)));
+            open.push((end_ns, what));
         }
         while let Some((end_ns, what)) = open.pop() {
             self.put(&mut now_ns, end_ns, what);
@@ -146,7 +162,7 @@ mod tests {
                 ..HostSlice::default()
             });
         }
-        scopes.sort();
+        scopes.sort(&texts);
         let found: Vec<_> = scopes
             .overlapping(35, 75)
             .map(|scope| (texts.get(scope.name), scope.start_ns, scope.end_ns))
@@ -158,5 +174,44 @@ mod tests {
             ("step", 70, 100),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_a_loader_does_is_the_loaders() {
+        let mut texts = Texts::default();
+        let mut scopes = Scopes::default();
+        for (name, start_ns, end_ns) in [
+            ("step", 0, 100),
+            ("enumerate(DataLoader)#_Iter.__next__", 10, 60),
+            ("queue.py(154): get", 20, 40),
+            ("<built-in method acquire of _thread.lock object>", 25, 35),
+            ("data.py(12): __getitem__", 50, 60),
+            ("train.py(7): forward", 70, 80),
+        ] {
+            scopes.add(&HostSlice {
+                name: texts.intern(name),
+                start_ns,
+                end_ns,
+                kind: HostKind::Function,
+                ..HostSlice::default()
+            });
+        }
+        scopes.sort(&texts);
+        let found: Vec<_> = scopes
+            .overlapping(0, 100)
+            .map(|scope| (texts.get(scope.name), scope.start_ns, scope.end_ns))
+            .collect();
+        let of_loader = found.iter().filter(|one| is_loader(one.0));
+        assert_eq!(
+            of_loader.map(|one| one.2 - one.1).sum::<u64>(),
+            40,
+            "{found:?}"
+        );
+        for (own, start_ns, end_ns) in [
+            ("data.py(12): __getitem__", 50, 60),
+            ("train.py(7): forward", 70, 80),
+        ] {
+            assert!(found.contains(&(own, start_ns, end_ns)), "{found:?}");
+        }
     }
 }

@@ -4,13 +4,16 @@
 
 mod chain;
 mod checked;
+mod foreign;
 mod json;
 mod kineto;
 mod known;
 mod left_out;
 mod named;
+mod ordered;
 mod perfetto;
 mod rocprofv3;
+mod xplane;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -27,9 +30,12 @@ use crate::model::{Batch, Kinds, Model};
 use crate::perfetto::{EventHead, PacketHead, facts};
 pub use chain::{Chain, further_parts, is_further_part};
 use checked::Checked;
+pub use foreign::foreign_kind;
 use kineto::KinetoReader;
+use ordered::{Ordered, Rows};
 use perfetto::PerfettoReader;
 use rocprofv3::{CsvReader, JsonReader};
+use xplane::XplaneReader;
 
 /// Records that a reader hands out at once, more or less.
 pub const BATCH_RECORDS: usize = 8192;
@@ -119,19 +125,46 @@ impl Read for Counted {
 /// A file, unpacked if it is gzip or zstd.
 type Input = Box<dyn Read + Send>;
 
-/// A reader for a file and those in which its trace goes on, whose kind is known by its first bytes. Records of other kinds than `kinds` may be left out.
+/// A reader for a file and those in which its trace goes on, whose kind is known by its first bytes. Records of other kinds than `kinds` may be left out. They
+/// come as the file has them.
 ///
 /// # Errors
 /// When the file cannot be opened or is of no known kind.
 pub fn open(path: &Path, kinds: Kinds) -> Opened {
-    open_counted(path, kinds, &BytesRead::default(), true)
+    opened(path, kinds, &BytesRead::default(), true, Order::OfFile)
 }
 
-/// [`open`], which tells others meanwhile how much of the file was read, and unpacks it by a thread of its own only where `is_ahead`.
+/// [`open`], which tells others meanwhile how much of the file was read, and unpacks it by a thread of its own only where `is_ahead`. The order in which a file
+/// of another profiler lists things counts nowhere.
 ///
 /// # Errors
 /// As [`open`].
 pub fn open_counted(path: &Path, kinds: Kinds, read_bytes: &BytesRead, is_ahead: bool) -> Opened {
+    opened(path, kinds, read_bytes, is_ahead, Order::OfContents)
+}
+
+/// In which order records of files of other profilers come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    OfFile,
+    OfContents,
+}
+
+fn opened(
+    path: &Path,
+    kinds: Kinds,
+    read_bytes: &BytesRead,
+    is_ahead: bool,
+    order: Order,
+) -> Opened {
+    let checked = |reader: Box<dyn Reader>, rows: Rows| -> Box<dyn Reader> {
+        let ordered: Box<dyn Reader> = match order {
+            Order::OfFile => reader,
+            Order::OfContents => Box::new(Ordered::new(reader, rows)),
+        };
+        // What others have written need not have times that can be right.
+        Box::new(Checked::new(ordered, path.display().to_string()))
+    };
     let failed = |error| OpenError::Io(path.to_path_buf(), error);
     let file = Counted {
         file: Chain::open(path).map_err(failed)?,
@@ -147,19 +180,23 @@ pub fn open_counted(path: &Path, kinds: Kinds, read_bytes: &BytesRead, is_ahead:
         }
         let bytes = std::fs::metadata(path).map_or(0, |about| about.len());
         read_bytes.0.fetch_add(bytes, Ordering::Relaxed);
-        return (kind.open)(path, kinds).map(|reader| checked(path, reader));
+        return (kind.open)(path, kinds).map(|reader| checked(reader, Rows::Ordered));
     }
     if kineto::is_json(&start[..start.len().min(JSON_START_BYTES)]) {
         let reader: Box<dyn Reader> = match is_of_rocprofv3(&start) {
             true => Box::new(JsonReader::new(path, input, kinds)),
             false => Box::new(KinetoReader::new(path, input, kinds)),
         };
-        return Ok(checked(path, reader));
+        return Ok(checked(reader, Rows::Unordered));
+    }
+    if xplane::is_one(&start) || has_ending(path, xplane::ENDING) {
+        let reader = XplaneReader::new(path, input, kinds);
+        return Ok(checked(Box::new(reader), Rows::Unordered));
     }
     // A table may be empty or damaged: the others of its process count.
     if rocprofv3::is_table(&start) || !rocprofv3::csv_companions(path).is_empty() {
         let reader = CsvReader::new(path, kinds, read_bytes);
-        return Ok(checked(path, Box::new(reader)));
+        return Ok(checked(Box::new(reader), Rows::Unordered));
     }
     match start.first() {
         // An empty file is what a killed profiler leaves.
@@ -168,9 +205,10 @@ pub fn open_counted(path: &Path, kinds: Kinds, read_bytes: &BytesRead, is_ahead:
     }
 }
 
-/// A reader of what others have written, whose times need not be right.
-fn checked(path: &Path, reader: Box<dyn Reader>) -> Box<dyn Reader> {
-    Box::new(Checked::new(reader, path.display().to_string()))
+/// Whether a file is called so.
+fn has_ending(path: &Path, ending: &str) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    name.is_some_and(|name| name.ends_with(ending))
 }
 
 /// Whether the first bytes are enough to tell a trace in protobuf form from JSON: of more, some may be of any alphabet.

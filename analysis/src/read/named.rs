@@ -16,11 +16,8 @@ pub(super) fn what_it_is(path: &Path, start: &[u8]) -> Option<&'static str> {
         () if start.get(257..262) == Some(b"ustar") => {
             "an archive: unpack it (tar -xf) and give the traces in it"
         }
-        () if name.ends_with(".xplane.pb") => {
-            "a profile of JAX or TensorFlow in XPlane form: give the .trace.json.gz that lies beside it"
-        }
         () if name.ends_with(".nsys-rep") || name.ends_with(".qdrep") => {
-            "a report of Nsight Systems, which is not read: give a trace of the framework's profiler, such as PyTorch's, of the same program"
+            "a report of Nsight Systems: give the database that `nsys export --type sqlite` makes of it"
         }
         () if is_json
             && has(start, b"\"nodes\"")
@@ -56,7 +53,7 @@ mod tests {
                 "\"Name\",\"Calls\",\"TotalDurationNs\"\n",
                 "table of sums",
             ),
-            ("host.xplane.pb", "\n\u{1}", "XPlane"),
+            ("run.nsys-rep", "", "Nsight Systems"),
             (
                 "pmc_perf.csv",
                 "Dispatch_ID,Kernel_Name\n",

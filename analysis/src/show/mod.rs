@@ -6,6 +6,7 @@ mod markdown;
 mod page;
 mod pictures;
 mod quantity;
+mod terminal;
 mod text;
 
 pub use csv::csv;
@@ -13,4 +14,5 @@ pub use json::json;
 pub use markdown::markdown;
 pub use page::page;
 pub use pictures::{Picture, pictures};
-pub use text::text;
+pub use terminal::{ToTerminal, printable};
+pub use text::{text, text_within};

@@ -6,11 +6,20 @@ use crate::table::{Answer, Cell, Row, Table, Unit};
 /// Texts longer than this are cut in the middle of a table; JSON and CSV have them whole.
 const TEXT_WIDTH_MAX: usize = 72;
 
+/// Names are cut to no less than this, however narrow a terminal is.
+const TEXT_WIDTH_MIN: usize = 24;
+
 /// All tables with headings, one below the other, and the notes behind them.
 #[must_use]
 pub fn text(answer: &Answer) -> String {
+    text_within(answer, usize::MAX)
+}
+
+/// The same for lines of this many characters: texts in tables are cut as far as they have to be. Numbers are not, nor is what stands below a table.
+#[must_use]
+pub fn text_within(answer: &Answer, width: usize) -> String {
     let mut text = String::new();
-    write_tables(&mut text, answer);
+    write_tables(&mut text, answer, width);
     for note in &answer.notes {
         text.push_str(&format!("note: {note}\n"));
     }
@@ -22,12 +31,12 @@ pub fn text(answer: &Answer) -> String {
     text
 }
 
-fn write_tables(text: &mut String, answer: &Answer) {
+fn write_tables(text: &mut String, answer: &Answer, width: usize) {
     for table in answer.tables.iter().filter(|table| says_something(table)) {
-        write_table(text, table, 0);
+        write_table(text, table, 0, width);
     }
     for (_, part) in &answer.parts {
-        write_tables(text, part);
+        write_tables(text, part, width);
     }
 }
 
@@ -48,7 +57,9 @@ fn write_lines(text: &mut String, table: &Table, row: &Row, margin: &str) {
     for (column, cell) in table.columns.iter().zip(&row.cells) {
         if column.unit == Unit::Line && !column.title.is_empty() && *cell != Cell::Null {
             let value = quantity(cell, column.unit);
-            text.push_str(&format!("{margin}{}: {value}\n", column.title));
+            if !value.is_empty() {
+                text.push_str(&format!("{margin}{}: {value}\n", column.title));
+            }
         }
     }
 }
@@ -58,7 +69,7 @@ fn is_shown(table: &Table) -> bool {
     !table.rows.is_empty() && table.columns.iter().any(|column| !column.title.is_empty())
 }
 
-fn write_table(text: &mut String, table: &Table, indent: usize) {
+fn write_table(text: &mut String, table: &Table, indent: usize, width: usize) {
     let margin = "  ".repeat(indent);
     if !table.title.is_empty() {
         text.push_str(&format!("{margin}{}\n", table.title));
@@ -69,14 +80,19 @@ fn write_table(text: &mut String, table: &Table, indent: usize) {
         .collect();
     let count = table.rows.len().min(table.rows_in_text);
     let rows = &table.rows[..count];
-    let cells: Vec<Vec<String>> = rows
+    let mut cells: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
-            let cell = |&at: &usize| shorten(quantity(&row.cells[at], table.columns[at].unit));
+            let cell = |&at: &usize| {
+                let value = quantity(&row.cells[at], table.columns[at].unit);
+                // A line break would tear the row.
+                let value = value.replace(['\n', '\r', '\t'], " ");
+                shorten(value, TEXT_WIDTH_MAX)
+            };
             shown.iter().map(cell).collect()
         })
         .collect();
-    let widths: Vec<usize> = shown
+    let mut widths: Vec<usize> = shown
         .iter()
         .enumerate()
         .map(|(place, &at)| {
@@ -90,6 +106,15 @@ fn write_table(text: &mut String, table: &Table, indent: usize) {
             .any(|row| matches!(row.cells[*at], Cell::Text(_)))
     };
     let are_left: Vec<bool> = shown.iter().map(is_text).collect();
+    let room = width.saturating_sub(margin.len());
+    narrow(&mut widths, &are_left, room);
+    for row in &mut cells {
+        for ((value, &width), is_left) in row.iter_mut().zip(&widths).zip(&are_left) {
+            if *is_left {
+                *value = shorten(std::mem::take(value), width);
+            }
+        }
+    }
     let put = |text: &mut String, values: &[&str]| {
         let mut line = margin.clone();
         for ((value, &width), is_left) in values.iter().zip(&widths).zip(&are_left) {
@@ -113,7 +138,7 @@ fn write_table(text: &mut String, table: &Table, indent: usize) {
         }
         write_lines(text, table, row, &format!("{margin}    "));
         for below in row.below.iter().filter(|below| is_shown(below)) {
-            write_table(text, below, indent + 1);
+            write_table(text, below, indent + 1, width);
         }
     }
     if table.rows.len() > count {
@@ -125,14 +150,30 @@ fn write_table(text: &mut String, table: &Table, indent: usize) {
     text.push('\n');
 }
 
+/// Makes the widest columns of texts narrower until a line has room, as far as that goes.
+fn narrow(widths: &mut [usize], are_left: &[bool], room: usize) {
+    const BETWEEN: usize = 2;
+    let line: usize = widths.iter().map(|width| width + BETWEEN).sum();
+    let mut surplus = line.saturating_sub(BETWEEN).saturating_sub(room);
+    while surplus > 0 {
+        let texts = widths.iter_mut().zip(are_left);
+        let texts = texts.filter(|(width, is_left)| **is_left && **width > TEXT_WIDTH_MIN);
+        let Some((widest, _)) = texts.max_by_key(|(width, _)| **width) else {
+            break;
+        };
+        *widest -= 1;
+        surplus -= 1;
+    }
+}
+
 /// Cuts out the middle of a long text: both ends of a name say something.
-fn shorten(text: String) -> String {
+fn shorten(text: String, width: usize) -> String {
     let length = text.chars().count();
-    if length <= TEXT_WIDTH_MAX {
+    if length <= width {
         return text;
     }
-    let end = TEXT_WIDTH_MAX / 3;
-    let start: String = text.chars().take(TEXT_WIDTH_MAX - end - 1).collect();
+    let end = width / 3;
+    let start: String = text.chars().take(width - end - 1).collect();
     let end: String = text.chars().skip(length - end).collect();
     format!("{start}\u{2026}{end}")
 }
@@ -177,6 +218,48 @@ mod tests {
         };
         let expected = "Kernels\nname     total\ngemm  2.000 \u{b5}s\na         5 ns\n\u{2026} 1 more\n\nnote: n\n";
         assert_eq!(text(&answer), expected);
-        assert_eq!(shorten("x".repeat(100)).chars().count(), TEXT_WIDTH_MAX);
+        let long = shorten("x".repeat(100), TEXT_WIDTH_MAX);
+        assert_eq!(long.chars().count(), TEXT_WIDTH_MAX);
+    }
+
+    #[test]
+    fn a_line_without_a_value_is_left_out() {
+        let columns = [
+            Column::plain("number", "#"),
+            Column::line("place", "where"),
+            Column::line("more", "more of"),
+        ];
+        let mut table = Table::new("findings", "", &columns);
+        table.push(vec![1_u64.into(), "main".into(), "".into()]);
+        let answer = Answer {
+            tables: vec![table],
+            ..Answer::default()
+        };
+        assert_eq!(text(&answer), "#\n1\n    where: main\n\n");
+    }
+
+    #[test]
+    fn names_give_way_to_numbers_in_narrow_terminals() {
+        let columns = [
+            Column::plain("name", "name"),
+            Column::ns("total_ns", "total"),
+        ];
+        let mut table = Table::new("kernels", "Kernels", &columns);
+        let name = "void gemm<float, 128, 128>(float const*, float*, int)";
+        table.push(vec![name.into(), 2_000_u64.into()]);
+        let answer = Answer {
+            tables: vec![table],
+            ..Answer::default()
+        };
+        let lines = |width| {
+            text_within(&answer, width)
+                .lines()
+                .map(|line| line.chars().count())
+                .max()
+        };
+        assert_eq!(lines(usize::MAX), Some(name.len() + 2 + "2.000 us".len()));
+        assert_eq!(lines(50), Some(50));
+        // Numbers stay whole.
+        assert_eq!(lines(10), Some(TEXT_WIDTH_MIN + 2 + "2.000 us".len()));
     }
 }

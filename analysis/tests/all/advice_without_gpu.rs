@@ -3,8 +3,10 @@
 use crate::common::{self, model, stack, thread};
 use rsys_analysis::advice::advise;
 use rsys_analysis::measure::host::cost::profiling_cost;
+use rsys_analysis::measure::job::collectives::Collectives;
 use rsys_analysis::model::{
-    Basis, Batch, HostKind, HostSlice, Model, ProcessId, Sample, Thread, ThreadId,
+    Basis, Batch, CollectiveCall, HostKind, HostSlice, Model, Process, ProcessId, Sample, Thread,
+    ThreadId,
 };
 use rsys_analysis::show::json;
 use serde_json::Value;
@@ -59,6 +61,9 @@ impl Program {
 
     fn advice(&self) -> Value {
         let mut measures = common::advice_measures();
+        if self.model.processes.len() > 1 {
+            measures.push(("collectives", Box::<Collectives>::default()));
+        }
         let answers: Vec<_> = measures
             .iter_mut()
             .map(|(name, measure)| {
@@ -151,6 +156,36 @@ fn waits_of_the_main_thread_have_their_line_and_kind() {
 }
 
 #[test]
+fn a_timer_is_no_wait_for_data() {
+    for (calls, rule) in [
+        (["select@/opt/lib", "epoll_wait@[kernel]"], "main_wait"),
+        (["sock_recv@/opt/lib", "poll@[kernel]"], "data_wait"),
+    ] {
+        let place = ["main@train.py", calls[0], calls[1]];
+        let program = Program::new().runs(&STEP, 4).waits(&place, 6);
+        let found: Vec<String> = program.found().into_iter().map(|(rule, _)| rule).collect();
+        assert_eq!(found, [rule], "{calls:?}");
+    }
+}
+
+#[test]
+fn a_worker_without_work_is_no_finding() {
+    let worker = "worker (pool.py)@/usr/lib/python3.11/multiprocessing/pool.py";
+    let idle = ["main@train.py", worker, "read@[kernel]"];
+    for (place, expected) in [
+        (&idle[..], 0),
+        // What it was given to do waits.
+        (
+            &["main@train.py", worker, "load@train.py", "read@[kernel]"],
+            1,
+        ),
+    ] {
+        let found = Program::new().runs(&STEP, 4).waits(place, 6).found();
+        assert_eq!(found.len(), expected, "{found:?}");
+    }
+}
+
+#[test]
 fn waits_that_were_not_recorded_are_missed() {
     for (ms, expected) in [
         (4, vec![finding("waits_not_recorded", "")]),
@@ -215,4 +250,47 @@ fn one_thread_that_does_all_is_told_where_several_are_meant_to() {
         assert_eq!(found.len(), expected, "{found:?}");
         assert!(found.iter().all(|(rule, _)| rule == "one_busy_thread"));
     }
+}
+
+#[test]
+fn ranks_that_are_late_in_turn_are_one_finding() {
+    let mut program = Program::new().runs(&STEP, 9);
+    program.model.processes[0].rank = Some(0);
+    for rank in [1, 2] {
+        program.model.processes.push(Process {
+            pid: 10 + rank,
+            rank: Some(u64::from(rank)),
+            boot_id: "b00t".to_owned(),
+            ..Process::default()
+        });
+    }
+    let [name, communicator] =
+        ["MPI_Barrier", "world"].map(|text| program.model.texts.intern(text));
+    for step in 0..1_000 {
+        program
+            .batch
+            .collectives
+            .extend((0..3).map(|rank| CollectiveCall {
+                start_ns: (10 * step + if step % 3 == rank { 8 } else { 4 }) * MS,
+                end_ns: (10 * step + 9) * MS,
+                link: 1 + 3 * step + rank,
+                process: ProcessId::new(rank as usize),
+                thread: thread(rank as usize),
+                name,
+                communicator,
+                sequence: Some(step),
+                rank: Some(rank),
+                ranks: Some(3),
+                is_blocking: true,
+                ..CollectiveCall::default()
+            }));
+    }
+    let found = program.found();
+    let rules: Vec<&str> = found.iter().map(|(rule, _)| rule.as_str()).collect();
+    assert_eq!(rules, ["ranks_in_turn"], "{found:?}");
+    let saves_ms = program.advice()["findings"][0]["saves_ns"]
+        .as_u64()
+        .unwrap_or(0)
+        / MS;
+    assert!((3_990..=4_000).contains(&saves_ms), "{saves_ms}");
 }

@@ -105,6 +105,59 @@ fn an_operator_has_its_own_idle_time_and_no_more() {
     assert_eq!(operators(&names, 4, (20, 5_000)).advice(), []);
 }
 
+/// Two processes in one file that says no ranks: each has the GPU that its calls gave work to.
+#[test]
+fn each_process_has_the_queues_that_its_calls_use() {
+    let mut events = Vec::new();
+    for (pid, name) in [(100, "aten::a"), (101, "aten::b")] {
+        for step in 0..3 {
+            let (at, link) = (1_000 + 400 * step, 10 * pid + step);
+            let host = |category: &str, name: &str, at: u64, duration: u64| {
+                format!(
+                    r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{pid},"tid":{pid},"ts":{at},"dur":{duration},"args":{{"correlation":{link}}}}}"#
+                )
+            };
+            events.push(host("cpu_op", name, at, 50));
+            events.push(host("cuda_runtime", "hipLaunchKernel", at + 10, 5));
+            let (gpu, start) = (pid - 100, at + 60);
+            events.push(format!(
+                r#"{{"ph":"X","cat":"kernel","name":"k","pid":{gpu},"tid":0,"ts":{start},"dur":100,"args":{{"device":{gpu},"stream":0,"correlation":{link}}}}}"#
+            ));
+        }
+    }
+    let trace = Trace { events, links: 0 };
+    let launch = trace.answer("launch");
+    assert!(!notes(&launch).contains("nothing says"), "{launch}");
+    for name in ["aten::a", "aten::b"] {
+        let rows = launch["gpu_operators"].as_array().expect("operators");
+        let row = rows.iter().find(|row| row["operator"] == name);
+        let row = row.unwrap_or_else(|| panic!("{name}: {launch:#}"));
+        assert_eq!(row["inclusive_ns"], 300_000, "{launch:#}");
+    }
+    let timeline = trace.answer("timeline");
+    let devices = timeline["runs"][0]["devices"].as_array().expect("GPUs");
+    let owners: Vec<_> = devices.iter().map(|gpu| &gpu["process"]).collect();
+    assert_eq!(
+        owners,
+        [&Value::from(100), &Value::from(101)],
+        "{timeline:#}"
+    );
+}
+
+/// Files that were put together of others have some events twice.
+#[test]
+fn what_a_file_has_twice_counts_once() {
+    let mut trace = operators(&["aten::a", "aten::b"], 3, (20, 100));
+    let once = trace.answer("kernels");
+    assert!(!notes(&once).contains("twice"), "{once}");
+    let again = trace.events.clone();
+    trace.events.extend(again);
+    let found = trace.answer("kernels");
+    assert_eq!(found["kernels"], once["kernels"]);
+    let told = "6 operations of GPUs are there twice, and count once";
+    assert!(notes(&found).contains(told), "{found}");
+}
+
 #[test]
 fn where_no_operator_stands_out_they_are_one_finding() {
     let names: Vec<String> = (0..90).map(|one| format!("aten::op_{one}")).collect();
@@ -493,4 +546,189 @@ fn files_of_rpd2tracing_and_rocprof_1_are_read() {
             "{name}: {launch:#}"
         );
     }
+}
+
+/// What `torch/utils/data` calls for itself, down to a lock, is the loader's.
+#[test]
+fn what_a_loader_waits_in_is_the_loaders() {
+    let mut trace = Trace::default();
+    for step in 0..8 {
+        let at = 1_000_000 + 40_000 * step;
+        let frames = [
+            "torch/utils/data/dataloader.py(708): __next__",
+            "queue.py(154): get",
+            "<built-in method acquire of _thread.lock object>",
+        ];
+        for (depth, name) in (0..).zip(frames) {
+            let (begin, length) = (at + 10 * depth, 20_000 - 20 * depth);
+            trace.host("python_function", name, begin, length, "");
+        }
+        trace.launch("gemm", (at + 20_100, 5), (at + 20_110, 19_000));
+    }
+    let found = trace.advice();
+    assert_eq!(found[0].0, "input_wait", "{found:?}");
+    assert!(found[0].1.contains("__next__"), "{found:?}");
+    // All of the time, though it is divided among three functions.
+    assert!(found[0].2 > 130_000_000, "{found:?}");
+}
+
+/// A call of nine seconds.
+#[test]
+fn long_calls_count_in_whole() {
+    let mut trace = Trace::default();
+    for step in 0..12 {
+        let at = 1_000_000 + 10_000_000 * step;
+        trace.launch("gemm", (at, 5), (at + 10, 900_000));
+        trace.host("cuda_runtime", "hipFree", at + 910_000, 9_000_000, "");
+    }
+    let found = trace.advice();
+    let (rule, _, saves_ns) = &found[0];
+    assert_eq!(rule, "memory_in_loop", "{found:?}");
+    assert_eq!(*saves_ns, 11 * 9_000_000_000, "{found:?}");
+}
+
+/// Kernels of one launch, with pauses between them that no launch causes.
+#[test]
+fn pauses_within_a_graph_are_not_launches() {
+    let trace = |nodes: u64| {
+        let mut trace = Trace::default();
+        let mut at = 1_000_000;
+        for round in 0..4_000 / nodes {
+            let link = round + 1;
+            let about = format!(r#""correlation":{link}"#);
+            trace.host("cuda_runtime", "hipGraphLaunch", at, 5, &about);
+            for node in 0..nodes {
+                trace.gpu(&format!("node_{node}"), 7, at + 10 + 5 * node, 3, link);
+            }
+            at += 15 + 5 * nodes;
+        }
+        trace
+    };
+    let found = trace(1_000);
+    let advice = found.advice();
+    assert_eq!(advice[0].0, "graph_of_small_kernels", "{advice:?}");
+    let rules: Vec<&str> = advice.iter().map(|one| one.0.as_str()).collect();
+    assert!(!rules.contains(&"launch_bound"), "{rules:?}");
+    let causes = found.answer("gaps")["runs"][0]["devices"][0]["causes"].clone();
+    assert_eq!(causes[0]["cause"], "graph", "{causes:#}");
+    // Graphs of one kernel each are launches.
+    let alone = trace(1).advice();
+    assert_eq!(alone[0].0, "launch_bound", "{alone:?}");
+}
+
+/// Profiles have few steps: what the ranks lose in all of them counts all the same.
+#[test]
+fn exposed_collectives_of_a_short_profile_are_told() {
+    let trace = |exposed: u64| {
+        let mut trace = Trace::default();
+        for step in 0..10 {
+            let at = 1_000_000 + 2_000 * step;
+            trace.launch("gemm", (at, 5), (at + 10, 1_980 - exposed));
+            let name = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
+            trace.launch(name, (at + 6, 5), (at + 1_990 - exposed, exposed));
+        }
+        trace.advice()
+    };
+    let found = trace(800);
+    assert_eq!(found[0].0, "exposed_comm", "{found:?}");
+    assert_eq!(found[0].2, 8_000_000, "{found:?}");
+    assert_eq!(trace(5), []);
+}
+
+/// SGLang's merger puts the rank in front of process ids, which are texts then.
+#[test]
+fn ranks_in_front_of_process_ids_are_ranks() {
+    let mut events = Vec::new();
+    for (rank, name) in [(0, "a"), (1, "b")] {
+        let place = format!(r#""pid":"[TP0{rank}] 100","tid":"[TP0{rank}] 100""#);
+        let gpu = format!(r#""pid":"[TP0{rank}] 0","tid":7"#);
+        for round in 0..10 {
+            let (at, link) = (1_000_000 + 200 * round, round + 1);
+            for (category, name, place, begin, length, args) in [
+                (
+                    "cpu_op",
+                    format!("{name}_mm"),
+                    &place,
+                    at,
+                    50,
+                    String::new(),
+                ),
+                (
+                    "cuda_runtime",
+                    "hipLaunchKernel".to_owned(),
+                    &place,
+                    at + 10,
+                    8,
+                    format!(r#""correlation":{link}"#),
+                ),
+                (
+                    "kernel",
+                    format!("{name}_gemm"),
+                    &gpu,
+                    at + 30,
+                    100,
+                    format!(r#""device":0,"stream":7,"correlation":{link}"#),
+                ),
+            ] {
+                events.push(format!(
+                    r#"{{"ph":"X","cat":"{category}","name":"{name}",{place},"ts":{begin},"dur":{length},"args":{{{args}}}}}"#
+                ));
+            }
+        }
+    }
+    // The order of events counts nowhere.
+    for _ in 0..2 {
+        events.reverse();
+        let trace = Trace {
+            events: events.clone(),
+            links: 0,
+        };
+        let launch = trace.answer("launch");
+        let operators = launch["operators"]
+            .as_array()
+            .or(launch["gpu_operators"].as_array());
+        let operators: Vec<_> = operators
+            .expect("operators")
+            .iter()
+            .map(|one| (one["operator"].clone(), one["exclusive_ns"].clone()))
+            .collect();
+        assert_eq!(operators.len(), 2, "{launch:#}");
+        assert!(
+            operators.iter().all(|one| one.1 == 1_000_000),
+            "{operators:?}"
+        );
+        let timeline = trace.answer("timeline");
+        let devices = timeline["runs"][0]["devices"]
+            .as_array()
+            .expect("devices")
+            .clone();
+        let ranks: Vec<_> = devices
+            .iter()
+            .map(|one| (one["rank"].clone(), one["process"].clone()))
+            .collect();
+        assert_eq!(
+            ranks,
+            [(0.into(), 100.into()), (1.into(), 100.into())],
+            "{timeline:#}"
+        );
+    }
+}
+
+/// Where nothing else says it, the name of a file says the rank: processes in containers have the same number.
+#[test]
+fn files_that_are_called_by_their_ranks_are_those() {
+    let trace = operators(&["aten::a"], 4, (20_000, 5_000));
+    let scratch = Scratch::new();
+    let info = r#""distributedInfo":{"rank":5,"world_size":8},"#;
+    let files = [
+        trace.written(&scratch, "rank3.pt.trace.json", ""),
+        trace.written(&scratch, "rank_4.json", info),
+    ];
+    let timeline = answer(&files, "timeline");
+    let mut ranks = Vec::new();
+    for run in timeline["runs"].as_array().expect("runs") {
+        let devices = run["devices"].as_array().expect("devices");
+        ranks.extend(devices.iter().map(|one| one["rank"].clone()));
+    }
+    assert_eq!(ranks, [3, 5], "{timeline:#}");
 }

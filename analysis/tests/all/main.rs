@@ -2,6 +2,7 @@
 
 mod advice;
 mod advice_of_hangs;
+mod advice_of_idle;
 mod advice_of_jobs;
 mod advice_without_gpu;
 mod calls;
@@ -27,4 +28,6 @@ mod proxies;
 mod rocprofv3;
 mod sensors;
 mod stragglers;
+mod streams;
 mod timeline;
+mod xplane;

@@ -241,3 +241,146 @@ fn rows_of_rocprofv3_come_in_any_order() {
         path
     });
 }
+
+/// Numbers that look random, and are the same for each seed.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
+    fn one_of<'t>(&mut self, texts: &[&'t str]) -> &'t str {
+        texts[self.below(texts.len() as u64) as usize]
+    }
+}
+
+/// An event of any kind, at one of twelve times, with one of six numbers: many are equal in all that orders them usually.
+fn one_of_many_equal(draws: &mut Draws) -> String {
+    let (ts, dur) = (1_000 + 10 * draws.below(12), 10 * draws.below(4));
+    let (tid, stream, device) = (100 + draws.below(2), 7 + draws.below(2), draws.below(2));
+    let link = match draws.below(6) {
+        0 => String::new(),
+        link => format!(r#","correlation":{link}"#),
+    };
+    let host = |cat: &str, name: &str, args: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":100,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{"x":0{args}}}}}"#
+        )
+    };
+    let gpu = |cat: &str, name: &str, args: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":{device},"tid":{stream},"ts":{ts},"dur":{dur},"args":{{"device":{device},"stream":{stream}{link}{args}}}}}"#
+        )
+    };
+    match draws.below(12) {
+        0..3 => {
+            let grid = draws.one_of(&["[1,1,1]", "[2,1,1]"]);
+            let name = draws.one_of(&["gemm", "relu", "softmax"]);
+            gpu("kernel", name, &format!(r#","grid":{grid}"#))
+        }
+        3 => {
+            let name = draws.one_of(&[
+                "Memcpy HtoD (Pinned -> Device)",
+                "Memcpy DtoH (Device -> Pageable)",
+            ]);
+            gpu("gpu_memcpy", name, r#","bytes":64"#)
+        }
+        4 | 5 => {
+            let calls = [
+                "hipLaunchKernel",
+                "hipMemcpy",
+                "hipDeviceSynchronize",
+                "hipMalloc",
+                "hipGraphLaunch",
+                "hipStreamWaitEvent",
+            ];
+            host("cuda_runtime", draws.one_of(&calls), &link)
+        }
+        6 => {
+            let id = draws.one_of(&[
+                r#","External id":1"#,
+                r#","External id":2,"Input Dims":[[2,3],[3,4]],"Input type":["float","float"]"#,
+                "",
+            ]);
+            host("cpu_op", draws.one_of(&["aten::mm", "aten::add"]), id)
+        }
+        7 => {
+            let name = draws.one_of(&["train.py(10): step", "train.py(20): f"]);
+            host("python_function", name, "")
+        }
+        8 => {
+            let name = draws.one_of(&["forward", "ProfilerStep#1", "ProfilerStep#2"]);
+            host("user_annotation", name, "")
+        }
+        9 => {
+            let (name, value) = (draws.one_of(&["GPU Clock [0]", "load"]), draws.below(3));
+            format!(r#"{{"ph":"C","name":"{name}","pid":100,"ts":{ts},"args":{{"MHz":{value}}}}}"#)
+        }
+        10 => {
+            let (bytes, address) = (4096 * (draws.below(3)) as i64 - 4096, draws.below(2) + 1);
+            format!(
+                r#"{{"ph":"i","s":"t","name":"[memory]","pid":100,"tid":{tid},"ts":{ts},"args":{{"Bytes":{bytes},"Addr":{address},"Device Type":1,"Device Id":0,"Total Allocated":{},"Total Reserved":9000}}}}"#,
+                draws.below(3)
+            )
+        }
+        _ => {
+            let name = draws.one_of(&["allreduce", "allgather"]);
+            let args = format!(
+                r#","Collective name":"{name}","dtype":"Float","In msg nelems":10,"Out msg nelems":10,"Group size":2,"Process Group Name":"0","Process Group Ranks":"[0, 1]""#
+            );
+            gpu("kernel", "ncclDevKernel_Generic", &args)
+        }
+    }
+}
+
+#[test]
+fn events_of_equal_times_and_numbers_come_in_any_order() {
+    for file in 0..8 {
+        let mut draws = Draws(file);
+        let events: Vec<String> = (0..70).map(|_| one_of_many_equal(&mut draws)).collect();
+        same_in_any_order(|scratch, seed| {
+            let mut events = events.clone();
+            if seed > 0 {
+                shuffle(&mut events, seed);
+            }
+            let text = format!(
+                r#"{{"distributedInfo":{{"rank":0,"world_size":2}},"traceEvents":[{}]}}"#,
+                events.join(",\n")
+            );
+            scratch.write("trace.json", text.as_bytes())
+        });
+    }
+}
+
+#[test]
+fn begins_and_ends_of_equal_times_come_in_any_order() {
+    // `outer` ends when `next` begins, which ends at once; `inner` begins and ends with `outer`.
+    let edge = |phase: &str, name: &str, ts: u64, id: u64| {
+        format!(
+            r#"{{"ph":"{phase}","cat":"cpu_op","name":"{name}","pid":100,"tid":100,"ts":{ts},"args":{{"External id":{id}}}}}"#
+        )
+    };
+    let events = [
+        edge("B", "outer", 1_000, 1),
+        edge("B", "inner", 1_000, 2),
+        edge("E", "inner", 2_000, 2),
+        edge("E", "outer", 2_000, 1),
+        edge("B", "next", 2_000, 3),
+        edge("E", "next", 2_000, 3),
+        edge("B", "last", 2_500, 4),
+        edge("E", "last", 3_000, 4),
+    ];
+    same_in_any_order(|scratch, seed| {
+        let mut events = events.clone();
+        if seed > 0 {
+            shuffle(&mut events, seed);
+        }
+        let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(",\n"));
+        scratch.write("trace.json", text.as_bytes())
+    });
+}

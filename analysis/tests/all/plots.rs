@@ -179,11 +179,11 @@ fn stacks_are_one_tree_for_each_basis_in_whatever_order_they_come() {
     ];
     let answer = flame(&samples);
     let expected = [
-        ("[no stack]", 3, 3),
         ("main", 0, 32),
         ("main;solve", 5, 25),
         ("main;solve;dot", 20, 20),
         ("main;read", 7, 7),
+        ("[no stack]", 3, 3),
     ]
     .map(|(path, own, total)| (path.to_owned(), own, total));
     assert_eq!(paths(&answer, "flame_cpu"), expected);

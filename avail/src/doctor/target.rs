@@ -165,8 +165,11 @@ impl Attaching<'_> {
         }
         let mut found = vec![
             Finding::at(Level::Note, Self::NAME, "the process runs already")
-                .means("this version records programs that rsys-sample starts, and does not attach")
-                .mend("rsys-sample -- PROGRAM"),
+                .means("rsys-sample -p records what it does from then on; HIP, MPI and others whose interfaces are taken when a program starts are left out")
+                .mend(format!(
+                    "rsys-sample -p {pid}; its stacks: rsys-sample --dump {pid}; all that it does: rsys-sample -- PROGRAM",
+                    pid = self.pid
+                )),
             self.right(),
         ];
         found.extend(self.tracer());
@@ -179,7 +182,9 @@ impl Attaching<'_> {
     }
 
     fn status(&self, name: &str) -> Option<String> {
-        let text = fs::read_to_string(self.folder().join("status")).ok()?;
+        // The program's name is whatever bytes it chose.
+        let text = fs::read(self.folder().join("status")).ok()?;
+        let text = String::from_utf8_lossy(&text);
         let mut values = text
             .lines()
             .filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -1,17 +1,14 @@
 //! What can be read and counted on AMD GPUs. No GPU runtime is touched.
 //!
-//! Sensors are files of the amdgpu driver, which [`rsys_machine::gpu`] reads; `definitions` are the counters that an installed ROCm
+//! Sensors are files of the amdgpu driver, which [`rsys_machine::gpu`] reads; [`rsys_machine::gpu::definitions`] are the counters that an installed ROCm
 //! describes.
-
-pub mod definitions;
-
-mod loose_xml;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
-use rsys_config::backends;
 use rsys_machine::events::{Access, Counter};
+use rsys_machine::gpu::definitions::{self, Formula};
+use rsys_machine::gpu::expression::Expression;
 use rsys_machine::gpu::{NO_GPU, find, no_gpu_remedy, sensors};
 use rsys_machine::roots::Roots;
 
@@ -60,24 +57,24 @@ pub(crate) fn counters(
                 details: format!("{} {}", definition.description, definition.formula)
                     .trim()
                     .to_owned(),
-                access: access(present, roots),
+                access: access(&definition.formula, present, roots),
             }
         }));
     }
     Ok(counters)
 }
 
-fn access(present: bool, roots: &Roots) -> Access {
+fn access(formula: &Formula, present: bool, roots: &Roots) -> Access {
     if !present {
         return Access::No(NO_GPU.to_owned(), no_gpu_remedy(roots));
     }
-    let built = backends::find("rocprofiler").is_some_and(|backend| backend.is_built());
-    if built {
-        Access::Yes
-    } else {
-        Access::No(
-            "GPU counters are not part of this build".to_owned(),
-            "rocprofv3 of ROCm counts them.".to_owned(),
-        )
-    }
+    let refused = match formula {
+        Formula::Event { .. } => return Access::Yes,
+        Formula::Computed(text) => match Expression::parse(text) {
+            Ok(_) => return Access::Yes,
+            Err(reason) => format!("it cannot be computed here: {reason}"),
+        },
+        Formula::Unknown => "its definition does not say what it counts".to_owned(),
+    };
+    Access::No(refused, "rocprofv3 of ROCm counts it.".to_owned())
 }

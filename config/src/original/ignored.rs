@@ -22,7 +22,6 @@ const NO_REGIONS: &str = "recording by region is not part of this build";
 const NO_BACKEND: &str = "this backend is not part of this build";
 const NO_GPU: &str =
     "of GPUs, calls and operations are recorded as INCLUDE_BACKENDS says, without further choices";
-const NO_GPU_COUNTERS: &str = "GPU counters are not part of this build";
 const NO_MONITORS: &str = "sensors of network cards are not read";
 const NO_PAPI: &str = "events are counted by the kernel, without PAPI";
 const NO_BUFFER: &str = "the trace is streamed to its file; there is no buffer to size or fill";
@@ -163,7 +162,6 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
         "CRITICAL_TRACE*",
         "critical traces are not part of this profiler",
     ),
-    row("USE_ROCPROFILER", NO_BACKEND),
     row(
         "USE_MPI",
         "ranks are known without it; USE_MPIP records calls",
@@ -191,12 +189,10 @@ pub const IGNORED_SETTINGS: &[IgnoredSetting] = &[
     row("MPI_FINALIZE", INTERNAL),
     row("MPI_THREAD*", INTERNAL),
     row("ROCTRACER_*", NO_GPU),
-    row("ROCM_EVENTS", NO_GPU_COUNTERS),
     row("ROCM_GROUP_BY_QUEUE", NO_GPU),
     row("*_OPERATIONS", NO_GPU),
     row("*_OPERATIONS_EXCLUDE", NO_GPU),
     row("*_ANNOTATE_BACKTRACE", NO_GPU),
-    row("GPU_PERF_COUNTERS", NO_GPU_COUNTERS),
     row("CPU_FREQ", "PROCESS_SAMPLING_FREQ counts for all counters"),
     row(
         "CPU_METRICS",
@@ -296,7 +292,7 @@ mod tests {
         for name in [
             "USE_UCX",
             "rocprofsys_causal_mode",
-            "OMNITRACE_USE_ROCPROFILER",
+            "OMNITRACE_USE_AINIC",
             "WALL_COMPONENTS",
         ] {
             assert!(find(name).is_some(), "{name}");

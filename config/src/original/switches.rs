@@ -15,6 +15,7 @@ const fn switch(name: &'static str, summary: &'static str) -> Setting {
 pub(crate) const BACKENDS: &[Setting] = &[
     switch("USE_ROCM", "Record what ROCm programs do, as -I rocm (without the sensors)"),
     switch("USE_ROCTRACER", "Record HIP calls, kernels and copies, as -I roctracer"),
+    switch("USE_ROCPROFILER", "Count the events of GPU_EVENTS, as -I rocprofiler"),
     switch("USE_ROCTX", "Record ROCTx ranges and marks, as -I roctx"),
     switch("USE_OMPT", "Record what OpenMP runtimes do, as -I ompt"),
     switch("USE_KOKKOSP", "Record what Kokkos tells its tools, as -I kokkosp"),

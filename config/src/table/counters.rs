@@ -93,6 +93,28 @@ pub(super) const SETTINGS: &[Setting] = &[
     .option(None, "smi-library", "FILE"),
     Setting::new(
         Category::Counters,
+        "GPU_EVENTS",
+        Kind::Text,
+        "",
+        "Hardware counters of GPUs that are read with their sensors",
+    )
+    .details(
+        "Names of the installed ROCm's definitions (rsys-avail -H), or events as BLOCK:NUMBER, with commas between; each may end with :device=N for one GPU. \
+         Naming any switches the backend rocprofiler on. docs/gpu-counters.md explains them.",
+    )
+    .aliases(&["ROCM_EVENTS", "GPU_PERF_COUNTERS"]),
+    Setting::new(
+        Category::Counters,
+        "COUNTER_DEFINITIONS",
+        Kind::Text,
+        "",
+        "The file that defines the names of GPU_EVENTS, in place of the installed ROCm's",
+    )
+    .details("A counter_defs.yaml, or an XML file of an older ROCm.")
+    .advanced()
+    .option(None, "counter-definitions", "FILE"),
+    Setting::new(
+        Category::Counters,
         "CPU_EVENTS",
         Kind::Text,
         "",

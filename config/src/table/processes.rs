@@ -65,8 +65,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "How many samples a process must have for a trace of its own",
     )
     .details(
-        "Shells and helpers that only start another program would leave many tiny traces. What they had is counted in one line at \
-         the end. The command itself always gets its trace, and so does a process with anything else to show than samples.",
+        "Shells and helpers that only start another program would leave many tiny traces. Their samples are together in one \
+         trace. The command itself always gets its trace, and so does a process with anything else to show than samples.",
     )
     .option(None, "min-samples", "N"),
 ];

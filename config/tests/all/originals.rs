@@ -22,7 +22,7 @@ const FIRST: &[Row] = &[
     ("USE_MPIP", "true", "true"),
     ("USE_PID", "false", "false"),
     ("USE_RCCLP", "false", "false"),
-    ("USE_ROCPROFILER", "true", ""),
+    ("USE_ROCPROFILER", "true", "true"),
     ("USE_OMPT", "false", "false"),
     ("USE_CODE_COVERAGE", "false", ""),
     ("USE_TEMPORARY_FILES", "true", ""),

@@ -7,11 +7,12 @@
 mod samples;
 mod stacks;
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use rsys_analysis::model::{
     Basis, Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind, Sample,
-    StreamOrder, TextId, classify,
+    StreamOrder, TextId, ThreadId, classify,
 };
 use rsys_analysis::read::Reader;
 use rusqlite::Connection;
@@ -73,6 +74,14 @@ enum What {
     About {
         rank: Option<u64>,
     },
+    /// The name of a thread.
+    Thread {
+        tid: i64,
+    },
+    /// The name of a GPU.
+    Gpu {
+        gpu: i64,
+    },
     /// The call stack of a call, or of a kernel's launch: the name is that stack as text.
     Stack {
         tid: i64,
@@ -86,6 +95,9 @@ struct RocpdTaker {
     places: Places,
     sampled: samples::Sampled,
     stacks: stacks::Stacks,
+    /// Names of threads and GPUs that nothing was read of yet.
+    threads: HashMap<(i64, i64), String>,
+    gpus: HashMap<(i64, i64), String>,
 }
 
 /// A reader for the file, whose tables have these names.
@@ -108,6 +120,7 @@ pub(crate) fn reader(
                     first_node: nodes.first(database, suffix),
                 };
                 query.processes(sink)?;
+                query.names(sink)?;
                 rows(&query, sink, kinds)?;
                 stacks::rows(&query, sink, kinds)?;
                 samples::rows(&query, sink, kinds, file)?;
@@ -118,6 +131,8 @@ pub(crate) fn reader(
             places,
             sampled: samples::Sampled::default(),
             stacks: stacks::Stacks::default(),
+            threads: HashMap::new(),
+            gpus: HashMap::new(),
             kinds,
         },
     }
@@ -212,6 +227,44 @@ impl Query<'_> {
             let rank = number(row, 7).and_then(|rank| u64::try_from(rank).ok());
             record(row, What::About { rank })
         })
+    }
+
+    /// The names of threads and GPUs.
+    fn names(&self, sink: &mut Sink<Record>) -> Result<(), Closed> {
+        let place = |table: &str| {
+            let process = self.table("info_process");
+            format!(
+                "select t.id, {}, (select pid from {process} where id = t.pid), 0, 0, 0",
+                self.node("t.nid")
+            ) + &format!(", %s from {} t where %s is not null", self.table(table))
+        };
+        let has_all = |table: &str, needed: &[&str]| {
+            let there = columns(self.database, &self.table(table));
+            needed
+                .iter()
+                .all(|name| there.iter().any(|one| one == name))
+        };
+        if has_all("info_thread", &["nid", "pid", "tid", "name"]) {
+            let sql = place("info_thread").replacen("%s", "t.name, t.tid", 1);
+            let sql = sql.replacen("%s", "t.name", 1);
+            sink.rows(self.database, "rocpd_info_thread", &sql, |row| {
+                let tid = number(row, 7)?;
+                record(row, What::Thread { tid })
+            })?;
+        }
+        if has_all(
+            "info_agent",
+            &["nid", "pid", "type", "type_index", "product_name"],
+        ) {
+            let index = "coalesce(t.type_index, t.id)";
+            let sql = place("info_agent").replacen("%s", &format!("t.product_name, {index}"), 1);
+            let sql = sql.replacen("%s", "t.product_name", 1) + " and t.type = 'GPU'";
+            sink.rows(self.database, "rocpd_info_agent", &sql, |row| {
+                let gpu = number(row, 7)?;
+                record(row, What::Gpu { gpu })
+            })?;
+        }
+        Ok(())
     }
 
     /// The thread of a row, behind others.
@@ -438,6 +491,21 @@ const DIRECTIONS: [(&str, &str); 4] = [
     ("HOST_TO_HOST", "host to host"),
 ];
 
+impl RocpdTaker {
+    /// Gives a thread of a process its name, once.
+    fn name_thread(&mut self, pid: i64, thread: ThreadId, model: &mut Model) {
+        if self.threads.is_empty() {
+            return;
+        }
+        let Some(about) = model.threads.get_mut(thread.index()) else {
+            return;
+        };
+        if let Some(known) = self.threads.remove(&(pid, i64::from(about.tid))) {
+            about.name = model.texts.intern(&known);
+        }
+    }
+}
+
 impl Taker for RocpdTaker {
     type Row = Record;
 
@@ -452,9 +520,18 @@ impl Taker for RocpdTaker {
         } = record;
         match what {
             What::About { rank } => self.places.about(pid, name, rank),
+            What::Thread { tid } => {
+                self.threads.insert((pid, tid), name);
+            }
+            What::Gpu { gpu } => {
+                self.gpus.insert((pid, gpu), name);
+            }
             What::Sampled(row) => {
                 let at = (pid, start_ns);
                 self.sampled.take(row, at, &mut self.places, model, batch);
+                if let Some(sample) = batch.samples.last() {
+                    self.name_thread(pid, sample.thread, model);
+                }
             }
             What::Stack { tid, kernel } => {
                 let Some(stack) = self.stacks.of(&name, kernel.as_deref(), model) else {
@@ -486,6 +563,7 @@ impl Taker for RocpdTaker {
                     return;
                 }
                 let (process, thread) = self.places.thread(pid, tid, model);
+                self.name_thread(pid, thread, model);
                 let name_id = model.texts.intern(&name);
                 if kind == HostKind::Range && start_ns == end_ns {
                     if self.kinds.marks {
@@ -537,6 +615,9 @@ impl Taker for RocpdTaker {
                 let (process, device, queue) =
                     self.places
                         .queue(Some(pid), gpu, (queue, &queue_name), model);
+                if let Some(known) = self.gpus.remove(&(pid, gpu)) {
+                    model.devices[device.index()].name = known;
+                }
                 let direction = DIRECTIONS.iter().find(|(word, _)| name.contains(word));
                 let direction = direction.filter(|_| kind == OpKind::Copy);
                 batch.gpu.push(GpuRecord {

@@ -16,7 +16,7 @@ use crate::stacks::Stacks;
 
 /// The name of an operation, by which HTA knows what it is.
 fn operation_name<'n>(kind: &str, name: &'n str, direction: &str) -> &'n str {
-    match (kind, Direction::of(direction)) {
+    match (kind, Direction::of_copy(direction, name)) {
         // From a file of PyTorch, with what the memory of the host is: `Memcpy HtoD (Pageable -> Device)`.
         ("copy", Some(_)) if name.starts_with("Memcpy ") => name,
         ("copy", Some(Direction::HostToHost)) => "Memcpy HtoH (Host -> Host)",

@@ -1,6 +1,6 @@
 //! What records refer to: texts, processes, threads, GPUs, streams, kernels, tracks. Each gets a number when a record needs it, and is written at the end.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use rsys_proto::hashing::FastMap;
 use rusqlite::{Connection, params};
@@ -20,7 +20,8 @@ type Agent = (u64, Option<u64>);
 /// All that has a number.
 #[derive(Debug, Default)]
 pub(super) struct Entities {
-    nodes: BTreeMap<String, i64>,
+    /// In their order; numbered from 1.
+    nodes: Vec<(usize, String)>,
     texts: FastMap<String, i64>,
     threads: FastMap<(u64, u64), i64>,
     agents: FastMap<Agent, i64>,
@@ -49,17 +50,17 @@ pub(super) struct Counter {
 
 impl Entities {
     pub(super) fn of(run: &Run<'_>) -> Self {
-        let hosts = run.processes().map(|(_, process)| process.host.clone());
-        let hosts: BTreeSet<String> = hosts.collect();
+        let nodes = run.nodes().into_iter();
         Self {
-            nodes: hosts.into_iter().zip(1..).collect(),
+            nodes: nodes.map(|(nth, host)| (nth, host.to_owned())).collect(),
             ..Self::default()
         }
     }
 
-    /// The number of a process's host.
+    /// The number of a process's node.
     pub(super) fn node(&self, process: &Process) -> i64 {
-        self.nodes.get(&process.host).copied().unwrap_or(1)
+        let of = |(nth, host): &(usize, String)| (*nth, host.as_str()).cmp(&process.node());
+        self.nodes.binary_search_by(of).map_or(1, next)
     }
 
     /// The number of a text.
@@ -129,8 +130,12 @@ impl Entities {
             ))
         };
         let mut add = insert("info_node", "id, hash, machine_id, hostname")?;
-        for (host, id) in &self.nodes {
-            add.execute(params![id, id, host, host])?;
+        for (at, (nth, host)) in self.nodes.iter().enumerate() {
+            let machine = match nth {
+                0 => host.clone(),
+                nth => format!("{host} ({})", nth + 1),
+            };
+            add.execute(params![next(at), next(at), machine, host])?;
         }
         let mut add = insert(
             "info_process",

@@ -122,8 +122,8 @@ fn guid(run: &Run<'_>) -> String {
     let mut hash = BASIS;
     for (_, process) in run.processes() {
         let told = format!(
-            "{} {} {} {};",
-            process.host, process.pid, process.start_ns, process.end_ns
+            "{} {} {:?} {} {};",
+            process.host, process.pid, process.rank, process.start_ns, process.end_ns
         );
         for byte in told.bytes() {
             hash = (hash ^ u128::from(byte)).wrapping_mul(PRIME);

@@ -135,7 +135,7 @@ impl Database<'_> {
                 return Ok(());
             }
             let host = self.entities.agent(id, None);
-            let (name, source, target) = match Direction::of(row.text(12)) {
+            let (name, source, target) = match Direction::of_copy(row.text(12), row.text(3)) {
                 Some(Direction::HostToHost) => ("MEMORY_COPY_HOST_TO_HOST", host, host),
                 Some(Direction::HostToDevice) => ("MEMORY_COPY_HOST_TO_DEVICE", host, agent),
                 Some(Direction::DeviceToHost) => ("MEMORY_COPY_DEVICE_TO_HOST", agent, host),

@@ -29,7 +29,7 @@ pub(super) const API: [&str; 9] = [
 /// Writes calls with the stacks from which they were made. Their ids are those of the tables plus one.
 pub(super) fn write_calls(
     run: &Run<'_>,
-    nodes: &Nodes,
+    nodes: &Nodes<'_>,
     bulk: &Bulk,
     texts: &mut Texts<'_>,
 ) -> Result<WrittenCalls, Failure> {

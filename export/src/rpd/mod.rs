@@ -7,7 +7,7 @@
 //! | `schema` | tables, views, indexes |
 //! | `texts` | texts that are in the database once |
 //! | `calls` | calls and their stacks |
-//! | `nodes` | numbers of processes and GPUs of several hosts |
+//! | `nodes` | numbers of processes and GPUs of several nodes |
 //! | `operations` | operations of GPUs and what links them with calls |
 //! | `others` | markers and monitors |
 

@@ -1,26 +1,24 @@
-//! Numbers of processes and GPUs, which leave room for hosts.
+//! Numbers of processes and GPUs, which leave room for nodes.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
-use crate::run::{Process, Run};
+use crate::run::{Node, Process, Run};
 
-/// From one host to the next.
+/// From one node to the next.
 pub(super) const GPU_STRIDE: u64 = 1000;
 pub(super) const PID_STRIDE: u64 = 10_000_000;
 
-/// The numbers of hosts.
+/// The numbers of nodes.
 #[derive(Debug)]
-pub(super) struct Nodes(HashMap<String, u64>);
+pub(super) struct Nodes<'r>(HashMap<Node<'r>, u64>);
 
-impl Nodes {
-    pub(super) fn of(run: &Run<'_>) -> Self {
-        let hosts = run.processes().map(|(_, process)| process.host.clone());
-        let hosts: BTreeSet<String> = hosts.collect();
-        Self(hosts.into_iter().zip(0..).collect())
+impl<'r> Nodes<'r> {
+    pub(super) fn of(run: &'r Run<'_>) -> Self {
+        Self(run.nodes().into_iter().zip(0..).collect())
     }
 
     fn node(&self, process: &Process) -> u64 {
-        self.0.get(&process.host).copied().unwrap_or(0)
+        self.0.get(&process.node()).copied().unwrap_or(0)
     }
 
     /// The number of a process.

@@ -150,8 +150,8 @@ impl Linked {
 }
 
 /// The type of a copy's operation, and its number in `hipMemcpyKind`, whose last is `hipMemcpyDefault`.
-fn copy_type(direction: &str) -> (&'static str, u64) {
-    match Direction::of(direction) {
+fn copy_type(direction: &str, name: &str) -> (&'static str, u64) {
+    match Direction::of_copy(direction, name) {
         Some(Direction::HostToHost) => ("CopyHostToHost", 0),
         Some(Direction::HostToDevice) => ("CopyHostToDevice", 1),
         Some(Direction::DeviceToHost) => ("CopyDeviceToHost", 2),
@@ -163,7 +163,7 @@ fn copy_type(direction: &str) -> (&'static str, u64) {
 /// Writes operations, and what their calls say of them.
 pub(super) fn write_operations(
     run: &Run<'_>,
-    nodes: &Nodes,
+    nodes: &Nodes<'_>,
     bulk: &Bulk,
     texts: &mut Texts<'_>,
     calls: &WrittenCalls,
@@ -204,7 +204,7 @@ pub(super) fn write_operations(
         };
         let (kind, queue) = (row.text(2), row.text(7));
         let gpu = nodes.gpu(process, row.number(6));
-        let (copy_type, copy_kind) = copy_type(row.text(11));
+        let (copy_type, copy_kind) = copy_type(row.text(11), row.text(3));
         let nameless = [("copy", copy_type), ("fill", "FillBuffer")];
         let nameless = nameless.iter().find(|(one, _)| *one == kind);
         let (description, op_type) = match nameless {

@@ -16,7 +16,7 @@ const FIRST_MARKER: u64 = 1 << 31;
 /// Writes ranges, marks, operators and functions.
 pub(super) fn write_markers(
     run: &Run<'_>,
-    nodes: &Nodes,
+    nodes: &Nodes<'_>,
     bulk: &Bulk,
     texts: &mut Texts<'_>,
 ) -> Result<(), Failure> {
@@ -89,7 +89,7 @@ impl Stretch {
 }
 
 /// Writes sensors of GPUs: a row for each time in which a value stays the same.
-pub(super) fn write_monitors(run: &Run<'_>, nodes: &Nodes, bulk: &Bulk) -> Result<(), Failure> {
+pub(super) fn write_monitors(run: &Run<'_>, nodes: &Nodes<'_>, bulk: &Bulk) -> Result<(), Failure> {
     /// What a group of sensors is called, in front of the number of its GPU.
     const SENSORS: &str = "Sensors of GPU ";
     const COLUMNS: [&str; 6] = [

@@ -4,7 +4,9 @@
 
 mod collectives;
 mod columns;
+mod containers;
 mod domains;
+mod questions;
 mod sensors;
 mod stacks;
 mod store;

@@ -1,5 +1,7 @@
 //! AMD GPUs as the kernel describes them, and what can be measured on them. No GPU runtime is touched.
 
+pub mod definitions;
+pub mod expression;
 pub mod sensors;
 
 use std::path::PathBuf;

@@ -88,7 +88,9 @@ impl Program {
     pub fn of_process(roots: &Roots, pid: u32) -> io::Result<Self> {
         let process = roots.path(&format!("proc/{pid}"));
         let path = std::fs::read_link(process.join("exe"))?;
-        let maps = std::fs::read_to_string(process.join("maps"))?;
+        // Paths are whatever bytes somebody chose.
+        let maps = std::fs::read(process.join("maps"))?;
+        let maps = String::from_utf8_lossy(&maps);
         let mut files = vec![path.clone()];
         for file in maps.lines().filter_map(mapped_code) {
             if !files.contains(&file) {

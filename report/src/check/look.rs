@@ -12,9 +12,11 @@ use super::merged::MergedReport;
 use super::{State, TraceReport};
 use crate::contents::Contents;
 use crate::trace_info::{Depth, TraceInfo};
+use crate::words::counted;
 use rsys_analysis::perfetto::clocks::WallClock;
 use rsys_analysis::perfetto::losses::Losses;
 use rsys_analysis::processors;
+use rsys_analysis::read::foreign_kind;
 
 /// What a file is.
 pub(super) enum Found {
@@ -49,6 +51,7 @@ fn look_at(path: &Path) -> Found {
     let mut report = TraceReport {
         path: path.to_path_buf(),
         state: State::Foreign,
+        kind: foreign_kind(path),
         rank: None,
         rank_count: None,
         host: String::new(),
@@ -61,6 +64,9 @@ fn look_at(path: &Path) -> Found {
         torn_bytes: 0,
         wall_clock: WallClock::default(),
     };
+    if report.kind.is_some() {
+        return Found::Trace(Box::new(report));
+    }
     let mut has_content = false;
     let mut contents = Contents::default();
     let info = match TraceInfo::read(path, Depth::Whole, |encoded| {
@@ -119,6 +125,15 @@ fn look_at(path: &Path) -> Found {
     report.samples = facts
         .and_then(|facts| facts.count("samples"))
         .unwrap_or(contents.samples);
+    if let Some(short) = info.short {
+        (report.rank, report.pid, report.coverage_percent) = (None, None, None);
+        report.command = counted(short.ended, "short process");
+        report.end.clone_from(&report.command);
+        report.samples = short.samples;
+        if short.begun > short.ended && info.recovered.is_none() {
+            report.state = State::Cut;
+        }
+    }
     report.wall_clock = info.wall_clock;
     report.wall_clock.settle();
     Found::Trace(Box::new(report))

@@ -61,6 +61,8 @@ pub struct TraceReport {
     pub path: PathBuf,
     /// How it ends.
     pub state: State,
+    /// What it is, if it is a file of another profiler.
+    pub kind: Option<&'static str>,
     /// The rank.
     pub rank: Option<u64>,
     /// How many ranks there are, by its launcher.
@@ -190,6 +192,11 @@ impl Report {
         }
         for trace in &self.traces {
             let name = short_name(&trace.path);
+            if let Some(kind) = trace.kind {
+                self.remarks.push(format!(
+                    "{name}: {kind}: only traces of rsys-sample say whether they are whole; `rsys-report summary` answers questions on it, and its notes say what cannot be read"
+                ));
+            }
             match &trace.state {
                 State::Cut => problems.push(format!(
                     "{name}: cut off{}; `rsys-report recover` finishes it and keeps its {}",
@@ -273,6 +280,10 @@ impl Report {
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
         for trace in &self.traces {
+            if let Some(kind) = trace.kind {
+                lines.push(format!("{}, {kind}", trace.path.display()));
+                continue;
+            }
             let mut words = vec![
                 trace.path.display().to_string(),
                 trace.state.name().to_owned(),
@@ -317,7 +328,13 @@ impl Report {
                 .iter()
                 .map(|problem| format!("problem: {problem}")),
         );
+        let is_foreign = |one: &TraceReport| one.kind.is_some();
+        let has_ours = !self.traces.iter().all(is_foreign) || self.traces.is_empty();
         lines.push(match self.problems.len() {
+            0 if !has_ours => {
+                let files = counted(self.traces.len() as u64, "file");
+                format!("nothing to check: {files} of other profilers")
+            }
             0 => format!("ok: {sum}"),
             count => format!("not ok: {sum}, {}", counted(count as u64, "problem")),
         });
@@ -351,6 +368,7 @@ impl Report {
                 json!({
                     "path": trace.path.to_string_lossy(),
                     "state": trace.state.name(),
+                    "kind": trace.kind,
                     "error": match &trace.state {
                         State::Unreadable(why) => Some(why),
                         _ => None,

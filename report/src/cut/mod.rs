@@ -20,8 +20,8 @@ use rsys_proto::packets::Packets;
 
 use crate::block_writer::{BLOCK_BYTES, BlockWriter, Piece};
 use crate::files::{self, short_name};
-use crate::temp_output::TempOutput;
-use crate::trace_info::explain;
+use crate::temp_output::{TempOutput, refuse_existing};
+use crate::trace_info::explain_of;
 use crate::words::counted;
 use cutter::Cutter;
 
@@ -102,12 +102,7 @@ pub fn cut(request: &Request) -> Result<Cut> {
     if let Some(text) = request.empty_range() {
         bail!(text);
     }
-    if output.exists() && !request.force {
-        bail!(
-            "{} is already there; name another output, or replace it with --force",
-            output.display()
-        );
-    }
+    refuse_existing(output, request.force)?;
     let cannot_read = || format!("cannot read {}", input.display());
     let about = std::fs::metadata(input).with_context(cannot_read)?;
     if about.is_dir() {
@@ -159,7 +154,7 @@ pub fn cut(request: &Request) -> Result<Cut> {
             ));
         }
     }
-    temp_output.keep(output)?;
+    temp_output.keep()?;
     Ok(Cut {
         read_packets,
         kept: cutter.kept,
@@ -225,6 +220,7 @@ fn copy(
     let told = || request.input.display().to_string();
     let mut count = 0;
     let mut block = Vec::new();
+    let explain = |error| explain_of(&request.input, error);
     while let Some(encoded) = packets.next().map_err(explain).with_context(told)? {
         count += 1;
         cutter.packet(encoded, &mut block);

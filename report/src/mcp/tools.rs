@@ -35,7 +35,7 @@ const fn question(name: &'static str, about: &'static str) -> Tool {
 }
 
 /// All tools: the list of runs, and the questions of `rsys-report`.
-pub(super) const TOOLS: [Tool; 18] = [
+pub(super) const TOOLS: [Tool; 20] = [
     question(
         LIST,
         "The runs that can be asked about: folders with traces of rsys-sample or of other profilers.",
@@ -60,6 +60,11 @@ pub(super) const TOOLS: [Tool; 18] = [
         name: "kernels",
         about: "The kernels that took the time of the GPUs, by name.",
         by: &["grid", "stream", "device"],
+    },
+    Tool {
+        name: "efficiency",
+        about: "How well the busy time of the GPUs was used: operations and bytes of operators by their shapes, the rates that they came to, and what the GPU could do.",
+        by: &[],
     },
     question(
         "copies",
@@ -91,6 +96,10 @@ pub(super) const TOOLS: [Tool; 18] = [
         about: "Who launched the kernels: operators, functions, ranges, calls; and how long launches waited.",
         by: &["shapes"],
     },
+    question(
+        "streams",
+        "Each stream of a GPU: idle time by what it waited for, kernels that follow each other again and again, ranges of the program as the GPU saw them.",
+    ),
     question(
         "stuck",
         "Of a run that hung: the kernel that never ended, the rank that the others waited for, and where each process was when its trace ended.",

@@ -24,7 +24,7 @@ use rsys_proto::reader::Truncation;
 use crate::block_writer::{BLOCK_BYTES, BlockWriter, Piece};
 use crate::cache;
 use crate::files::{PERFETTO, short_name, traces};
-use crate::temp_output::TempOutput;
+use crate::temp_output::{TempOutput, refuse_existing};
 use crate::trace_info::{Depth, TraceInfo, explain};
 use rsys_proto::ProcessNamespace;
 
@@ -95,12 +95,7 @@ pub struct Merged {
 pub fn merge(request: &Request) -> Result<Merged> {
     let started = Instant::now();
     let output = &request.output;
-    if output.exists() && !request.force {
-        bail!(
-            "{} is already there; name another output, or replace it with --force",
-            output.display()
-        );
-    }
+    refuse_existing(output, request.force)?;
     let mut paths = traces(&request.inputs, PERFETTO, Some(output))?;
     paths.retain(|path| !is_further_part(path));
     let mut infos = paths
@@ -155,7 +150,7 @@ pub fn merge(request: &Request) -> Result<Merged> {
     // If writing failed, that is the reason for any other failure.
     let (_, written_bytes) = written?;
     let copied = outcome?;
-    temp_output.keep(output)?;
+    temp_output.keep()?;
     remarks.extend(changed_pids(&infos, &plans));
     Ok(Merged {
         traces: infos.len(),

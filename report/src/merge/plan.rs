@@ -269,7 +269,8 @@ pub fn prefix(info: &TraceInfo, rank_digits: usize, show_host: bool) -> String {
 /// a rank, its id.
 #[must_use]
 pub fn top_prefix(info: &TraceInfo, prefix: &str) -> String {
-    match (info.rank(), info.count("pid")) {
+    let pid = info.count("pid").filter(|_| info.short.is_none());
+    match (info.rank(), pid) {
         (None, Some(pid)) => format!("{prefix}pid {pid} \u{b7} "),
         _ => prefix.to_owned(),
     }

@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rsys_analysis::read;
+use serde_json::json;
 
 use self::server::{End, Offer, Server};
 use crate::files::{
-    PERFETTO, READABLE, is_other_form_of_rocprofv3, overview_of, short_name, traces,
+    self, PERFETTO, READABLE, is_other_form_of_rocprofv3, overview_of, short_name, traces,
 };
 use crate::merge::{self, Packing};
 
@@ -103,10 +104,10 @@ pub fn view(request: &Request, mut say: impl FnMut(&str) -> Result<()>) -> Resul
     }
     let pages = folder.as_deref().map(pages::Pages::open).transpose()?;
     let hint = folder.is_none().then(copy::hint).flatten();
-    let (name, trace) = trace_of(&request.inputs, &mut say)?;
+    let (name, trace, processes) = trace_of(&request.inputs, &mut say)?;
     let offer = Offer::new(name, trace, pages)?;
     let server = Server::start(offer, request.port)?;
-    let address = server.page_address(PAGE);
+    let address = format!("{}{}", server.page_address(PAGE), expanded(processes));
     say(&format!("open {address}"))?;
     for line in browser::show(&address, server.port(), request.browser) {
         say(&line)?;
@@ -124,11 +125,34 @@ pub fn view(request: &Request, mut say: impl FnMut(&str) -> Result<()>) -> Resul
     }
 }
 
-/// The one trace that the inputs stand for, and its name: several are merged.
+/// Whether a trace shows one process or several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Processes {
+    One,
+    Several,
+}
+
+/// What the page opens first, for its address: GPUs, and a process that is alone, whose groups of tracks end with a number. The page has everything
+/// folded otherwise (Perfetto, "Commands and Macros": startup commands).
+fn expanded(processes: Processes) -> String {
+    let names = match processes {
+        Processes::One => r"^GPU|^Iterations| \d+$",
+        Processes::Several => "^GPU",
+    };
+    let commands = json!([{"id": "dev.perfetto.ExpandTracksByRegex", "args": [names]}]).to_string();
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    let encoded: String = commands.bytes().map(encode).collect();
+    format!("&startupCommands={encoded}")
+}
+
+/// The one trace that the inputs stand for, its name, and what is in it: several are merged.
 fn trace_of(
     inputs: &[PathBuf],
     say: &mut impl FnMut(&str) -> Result<()>,
-) -> Result<(String, File)> {
+) -> Result<(String, File, Processes)> {
     let mut files = traces(inputs, READABLE, None)?;
     if files.iter().any(|file| ends_like(file, PERFETTO)) {
         files.retain(|file| !is_other_form_of_rocprofv3(file));
@@ -158,8 +182,18 @@ fn trace_of(
         _ => None,
     };
     if let Some(only) = only {
+        if files::is_database(only) {
+            bail!(
+                "{}: the Perfetto UI reads no databases; rsys-report answers questions about it",
+                only.display()
+            );
+        }
         let file = File::open(only).with_context(|| format!("cannot read {}", only.display()))?;
-        return Ok((short_name(only), file));
+        let processes = match read::is_merged(only) {
+            true => Processes::Several,
+            false => Processes::One,
+        };
+        return Ok((short_name(only), file, processes));
     }
     let foreign = files.iter().find(|file| !ends_like(file, PERFETTO));
     if let Some(foreign) = foreign {
@@ -189,7 +223,7 @@ fn trace_of(
     // It is there as long as it is open.
     std::fs::remove_file(&output).ok();
     say(&format!("{} traces merged", done.traces))?;
-    Ok((name, file?))
+    Ok((name, file?, Processes::Several))
 }
 
 fn ends_like(path: &Path, endings: &[&str]) -> bool {

@@ -1,5 +1,6 @@
 //! Traces that are merged, cut and checked, and answers that do not depend on how they are read.
 
+mod answers;
 mod check;
 mod common;
 mod cut;

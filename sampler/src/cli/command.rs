@@ -1,7 +1,7 @@
 //! The options and their help, made from the table of settings.
 
 use clap::builder::{StyledStr, Styles, ValueParser};
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, ArgGroup, Command};
 use rsys_config::backends;
 use rsys_config::documents::allowed_text;
 use rsys_config::shorthands::{self, Shorthand, Takes};
@@ -24,6 +24,10 @@ pub(super) const DOCTOR: &str = "doctor";
 pub(super) const JSON: &str = "json";
 /// The id of `--export-config`.
 pub(super) const EXPORT_CONFIG: &str = "export-config";
+/// The id of `--pid`.
+pub(super) const PID: &str = "pid";
+/// The id of `--dump`.
+pub(super) const DUMP: &str = "dump";
 /// The id of `--set`.
 pub(super) const SET: &str = "set";
 /// The id of `--preset`.
@@ -58,11 +62,14 @@ pub(super) fn command() -> Command {
             .display_order(place)
     });
     // Headings are listed in the order in which they come up.
-    frame().args(usual).args(others.into_iter().map(|argument| {
-        let is_help = matches!(argument.get_id().as_str(), "help" | "version");
-        let is_old = argument.get_help_heading() == Some(help::ORIGINAL_HEADING);
-        argument.hide_short_help(!is_help).hide_long_help(is_old)
-    }))
+    frame()
+        .args(usual)
+        .args(others.into_iter().map(|argument| {
+            let is_help = matches!(argument.get_id().as_str(), "help" | "version");
+            let is_old = argument.get_help_heading() == Some(help::ORIGINAL_HEADING);
+            argument.hide_short_help(!is_help).hide_long_help(is_old)
+        }))
+        .group(answers())
 }
 
 /// The command line without options.
@@ -108,11 +115,28 @@ pub(super) fn by_topic() -> Command {
         .args(whole_sets())
         .args(questions())
         .args(old.map(|argument| argument.help_heading(help::ORIGINAL_HEADING)))
+        .group(answers())
+}
+
+/// Options whose answers are also there as JSON.
+fn answers() -> ArgGroup {
+    ArgGroup::new("answer").args([DOCTOR, DUMP]).multiple(true)
 }
 
 /// Options that set many settings, or any.
-fn whole_sets() -> [Arg; 3] {
+fn whole_sets() -> [Arg; 4] {
     [
+        Arg::new(PID)
+            .short('p')
+            .long("pid")
+            .value_name("PID")
+            .value_parser(clap::value_parser!(u32).range(1..))
+            .help("Record a process that runs already, until it ends, -d is over, or Ctrl-C")
+            .long_help(
+                "Record a process that runs already, in place of a command: until it ends, the time of -d is over, or rsys-sample gets Ctrl-C or \
+                 SIGTERM. The process goes on then as before. docs/attach.md says what can be recorded so, and what it needs.",
+            )
+            .help_heading(Category::General.title()),
         Arg::new(SET)
             .long("set")
             .value_name("NAME=VALUE")
@@ -163,7 +187,20 @@ fn questions() -> Vec<Arg> {
             "Run nothing: say what would be recorded here with these options, how well, and what helps; of a command or of a process \
              by its number, if there is one",
         ),
-        flag(JSON, "With --doctor: its findings as JSON").requires(DOCTOR),
+        Arg::new(DUMP)
+            .long("dump")
+            .value_name("PID")
+            .value_parser(clap::value_parser!(u32).range(1..))
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .help("Print the stacks of all threads of a process that runs, native and Python, and what each waits for")
+            .long_help(
+                "Print the stacks of all threads of a process that runs, now: native and Python frames, what each thread does or waits for, who holds it, \
+                 and its CPU time. Nothing enters the process; threads that run are stopped for a moment. Several processes: --dump 4711,4712. \
+                 docs/dump.md says more.",
+            )
+            .help_heading("Help"),
+        flag(JSON, "With --doctor or --dump: the answer as JSON").requires("answer"),
         Arg::new(EXPORT_CONFIG)
             .long("export-config")
             .value_name("FILE")

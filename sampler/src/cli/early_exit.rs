@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use clap::builder::{StyledStr, Styles};
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use rsys_config::Problem;
 use rsys_config::generate::Unwritable;
 
@@ -34,6 +34,15 @@ impl CliExit {
         if error.kind() == ErrorKind::UnknownArgument {
             // clap would propose to run the misspelt option as the command.
             error.remove(ContextKind::Suggested);
+            let argument = match error.get(ContextKind::InvalidArg) {
+                Some(ContextValue::String(argument)) => argument.as_str(),
+                _ => "",
+            };
+            if argument == "--attach" {
+                let tip = "'-p PID' records a process that runs already";
+                let tip = ContextValue::StyledStrs(vec![tip.into()]);
+                error.insert(ContextKind::Suggested, tip);
+            }
         }
         Self {
             code: error.exit_code(),

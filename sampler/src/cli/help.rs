@@ -9,7 +9,7 @@ pub(super) const USUAL_HEADING: &str = "Used most";
 pub(super) const ORIGINAL_HEADING: &str = "For command lines of the original";
 
 /// The ids of the options that most people use, in the order in which they are listed.
-pub(super) const USUAL: [&str; 17] = [
+pub(super) const USUAL: [&str; 19] = [
     "SAMPLING_FREQ",
     "INCLUDE_BACKENDS",
     "SAMPLING_REALTIME",
@@ -18,6 +18,8 @@ pub(super) const USUAL: [&str; 17] = [
     "PROFILE",
     "wait",
     "duration",
+    "pid",
+    "dump",
     "CPU_EVENTS",
     "FOLLOW",
     "RANKS",
@@ -57,6 +59,8 @@ const EXAMPLES: &str = "  \
   rsys-sample -o run.proto -- ./solver       the trace is the file run.proto
   rsys-sample --realtime -- ./server         what threads wait for, too
   rsys-sample -w 30 -d 10 -- ./solver        ten seconds, from second 30 on
+  rsys-sample -p 4711 -d 10                  ten seconds of a process that runs
+  rsys-sample --dump 4711                    its stacks now: why does it hang?
   srun -n 4 rsys-sample -- ./mpi_program     each rank writes its own trace";
 
 /// What `--help=TOPIC` knows: a word of each group's title.
@@ -123,6 +127,7 @@ const EXIT_STATUS: &str = "  \
   125  rsys-sample itself failed
   126  the command was found but cannot be executed
   127  the command was not found
+  With --dump: 125 if one of the processes could not be read, else 0.
   With --doctor: 1 if something is missing that the options ask for, else 0.";
 
 const ENVIRONMENT: &str = "  \

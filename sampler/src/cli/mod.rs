@@ -18,9 +18,7 @@ use std::ffi::{OsStr, OsString};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command};
 use rsys_config::shorthands::{self, Takes};
-use rsys_config::{
-    FileChoice, Origin, Problem, Resolved, Settings, Sources, Value, backends, table,
-};
+use rsys_config::{FileChoice, Origin, Problem, Resolved, Settings, Sources, Value, table};
 
 pub use early_exit::CliExit;
 
@@ -32,8 +30,14 @@ pub struct Invocation {
     pub settings: Settings,
     /// The same as plain fields.
     pub resolved: Resolved,
-    /// The command and its arguments, as they were given; never empty.
+    /// The command and its arguments, as they were given; empty only where a process is attached to.
     pub command: Vec<OsString>,
+    /// The process that runs already and is to be recorded in place of a command.
+    pub attach: Option<u32>,
+    /// The processes whose stacks are to be printed in place of a run.
+    pub dump: Vec<u32>,
+    /// Whether an answer is to be JSON.
+    pub json: bool,
     /// One line each, to be shown before the run starts.
     pub warnings: Vec<String>,
 }
@@ -142,7 +146,21 @@ fn parse_with(
     if matches.get_flag(command::DRY_RUN) {
         return Err(answers::dry_run(&settings, words));
     }
-    if words.first().is_none_or(|word| word.is_empty()) {
+    let attach = matches.get_one::<u32>(command::PID).copied();
+    if attach.is_some() && !words.is_empty() {
+        return Err(CliExit::error(
+            "-p records a process that runs already, and so takes no command; leave one of the two out",
+        ));
+    }
+    let dump: Vec<u32> = matches
+        .get_many::<u32>(command::DUMP)
+        .map_or_else(Vec::new, |pids| pids.copied().collect());
+    if !dump.is_empty() && (attach.is_some() || !words.is_empty()) {
+        return Err(CliExit::error(
+            "--dump prints the stacks of a process and records nothing, and so takes neither -p nor a command; several processes are --dump 4711,4712",
+        ));
+    }
+    if attach.is_none() && dump.is_empty() && words.first().is_none_or(|word| word.is_empty()) {
         let error = options.error(ErrorKind::MissingRequiredArgument, no_command(&matches));
         return Err(CliExit::from_clap(error, monochrome));
     }
@@ -152,6 +170,9 @@ fn parse_with(
         settings,
         resolved,
         command: words,
+        attach,
+        dump,
+        json: matches.get_flag(command::JSON),
         warnings,
     })
 }
@@ -279,7 +300,9 @@ fn warnings(settings: &Settings, resolved: &Resolved) -> Vec<String> {
         return Vec::new();
     }
     let notes = settings.notes().iter().filter(|note| note.important);
-    let missing = backends::missing_warning(&resolved.include_backends, &resolved.exclude_backends);
+    let missing = resolved.gpu_events_missing.then(|| {
+        "backend 'rocprofiler' counts nothing: no counter is named; for example: -G SQ_WAVES,GRBM_GUI_ACTIVE".to_owned()
+    });
     let no_clock = resolved.windows_by_cpu_time && resolved.overflow.is_some();
     let cpu_time = no_clock.then(|| {
         "TRACE_PERIOD_CLOCK_ID = cputime: samples by an event do not tell CPU time; windows are counted by the time on the wall"

@@ -164,8 +164,11 @@ const OPTIONS: &[(&str, &str)] = &[
         "--cpu-events PAPI_TOT_CYC,PAPI_TOT_INS",
         "CPU_EVENTS=PAPI_TOT_CYC,PAPI_TOT_INS",
     ),
-    ("-G SQ_WAVES GRBM_COUNT:device=0 --", "NOTED ROCM_EVENTS"),
-    ("--gpu-events SQ_WAVES", "NOTED ROCM_EVENTS"),
+    (
+        "-G SQ_WAVES GRBM_COUNT:device=0 --",
+        "GPU_EVENTS=SQ_WAVES,GRBM_COUNT:device=0",
+    ),
+    ("--gpu-events SQ_WAVES", "GPU_EVENTS=SQ_WAVES"),
     ("-i --", ""),
     ("--inlines off --", "SAMPLING_INCLUDE_INLINES=false"),
     ("--hsa-interrupt 0 --", ""),

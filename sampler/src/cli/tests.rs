@@ -137,14 +137,18 @@ fn lists_of_backends_end_where_the_command_begins() {
 }
 
 #[test]
-fn a_backend_that_is_not_built_is_one_warning() {
+fn a_backend_that_counts_nothing_is_one_warning() {
     assert_eq!(
         good("-I rocprofiler -- x").warnings,
-        ["backend 'rocprofiler' is not part of this build; the run goes on without it"]
+        [
+            "backend 'rocprofiler' counts nothing: no counter is named; for example: -G SQ_WAVES,GRBM_GUI_ACTIVE"
+        ]
     );
     assert_eq!(good("-I rocprofiler ompt -- x").warnings.len(), 1);
     assert!(good("-q -I rocprofiler -- x").warnings.is_empty());
-    assert!(good("x").warnings.is_empty());
+    for line in ["x", "-I all -- x", "-I rocprofiler -G SQ_WAVES -- x"] {
+        assert!(good(line).warnings.is_empty(), "{line}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rsys_wire::handshake::HelloKind;
@@ -10,6 +10,7 @@ use rsys_wire::record::{Kind, Record, Records};
 
 use super::adopt::{self, Adoption};
 use super::sweep::Rings;
+use crate::attach::Masks;
 use crate::emit::account::End;
 use crate::emit::batch::RingWords;
 use crate::emit::writer::Writer;
@@ -79,6 +80,8 @@ pub struct Collector {
     shortest_wait_ns: u64,
     /// When samples are wanted.
     schedule: Schedule,
+    /// The process that runs without us, if that is the target: its agent finds threads by itself.
+    attached: Option<(u32, Masks, Instant)>,
 }
 
 impl Collector {
@@ -102,6 +105,7 @@ impl Collector {
             child: None,
             known: 0,
             schedule: Schedule::ALWAYS,
+            attached: None,
         }
     }
 
@@ -136,6 +140,25 @@ impl Collector {
     /// The process `pid` is our child: its end is known once [`Collector::child_ended`] was called.
     pub fn set_child(&mut self, pid: u32) {
         self.child = Some((pid, None));
+    }
+
+    /// The process `pid` runs without us.
+    pub fn set_attached(&mut self, pid: u32) {
+        let mut masks = Masks::of(pid);
+        masks.open();
+        self.attached = Some((pid, masks, Instant::now()));
+    }
+
+    /// Tells all agents to stop recording. What they recorded before can still be taken.
+    pub fn dismiss(&mut self) {
+        if let Some((_, masks, _)) = &mut self.attached {
+            masks.close();
+        }
+        for process in &self.processes {
+            if let Some(first) = process.rings.first() {
+                first.dismiss();
+            }
+        }
     }
 
     /// Our child ended.
@@ -209,7 +232,11 @@ impl Collector {
                 let mut identity =
                     Identity::read(hello.pid, host_pid, hello.instance, &segment.info());
                 identity.root = root;
-                identity.is_command = self.child.is_some_and(|(pid, _)| pid == host_pid);
+                identity.is_command = self.child.is_some_and(|(pid, _)| pid == host_pid)
+                    || self
+                        .attached
+                        .as_ref()
+                        .is_some_and(|(pid, ..)| *pid == host_pid);
                 let key = self.next_key;
                 self.next_key += 1;
                 self.known += 1;
@@ -340,6 +367,13 @@ impl Collector {
 
     /// Asks threads that no agent saw to sample themselves.
     pub fn adopt(&mut self) {
+        if let Some((_, masks, looked)) = &mut self.attached {
+            if looked.elapsed() >= adopt::LOOK_EVERY {
+                masks.open();
+                *looked = Instant::now();
+            }
+            return;
+        }
         for process in &mut self.processes {
             let visible = process.host_pid != 0 && process.host_pid == process.pid;
             let asks = visible && process.adoption.is_due() && !process.rings.is_dormant();

@@ -15,11 +15,13 @@ pub struct ProcessSummary {
     pub parts: Vec<PathBuf>,
     /// The small file of the whole run, where there are several.
     pub overview: Option<PathBuf>,
+    /// The trace that it shares with other short processes.
+    pub shared: Option<PathBuf>,
     /// The summary beside it.
     pub profile: Written,
     /// Why there is no trace, or not all of it.
     pub trouble: Option<String>,
-    /// Whether it has no trace because it had too few samples.
+    /// Whether it has no trace of its own because it had too few samples.
     pub short: bool,
     /// Its rank.
     pub rank: Option<u32>,
@@ -51,6 +53,6 @@ impl ProcessSummary {
     /// Whether anything is left to read.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.path.is_some() || !self.profile.is_empty()
+        self.path.is_some() || self.shared.is_some() || !self.profile.is_empty()
     }
 }

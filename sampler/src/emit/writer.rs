@@ -13,6 +13,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use super::account::{AgentCounts, End};
 use super::batch::Batch;
 use super::cpu_windows::CpuWindows;
+use super::drawing::trace::removed;
 use super::host_counters::HostCounters;
 use super::output::sink::{Sinks, TraceFiles};
 use super::process::ProcessTrace;
@@ -25,6 +26,7 @@ use crate::os;
 use crate::resolve::{Resolver, ResolverOptions, ResolverStats};
 use crate::run::RunContext;
 use crate::session::ProcessKey;
+use crate::terminal::say;
 use crate::waits::record::WaitRecord;
 
 /// Memory that waiting batches may take. When they take more, the rings are left alone: they are a
@@ -345,9 +347,27 @@ fn work(
         }
     }
     resolver.flush();
+    forget_removed(&mut processes);
     Outcome {
         processes,
         resolver: resolver.stats(),
+    }
+}
+
+/// Somebody may have removed the trace of short processes, which has no other owner who would notice.
+fn forget_removed(processes: &mut [ProcessSummary]) {
+    let mut short = processes
+        .iter()
+        .filter_map(|process| process.shared.clone());
+    let Some(path) = short.next().filter(|path| !path.exists()) else {
+        return;
+    };
+    let text = removed(&path);
+    say(&format!("error: {text}"));
+    for process in processes.iter_mut() {
+        if process.shared.take().is_some() {
+            process.trouble = Some(text.clone());
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use rsys_config::rank::{Rank, rank_from_env};
 use rsys_config::{Environment, Resolved};
 
 use crate::os;
+use crate::procfs;
 
 /// How the start of a launcher is written in the name of a folder.
 const TIME_FORMAT: &str = "%F_%H.%M.%S";
@@ -88,7 +89,7 @@ impl Place {
         let mut pid = u32::try_from(getppid().as_raw()).ok()?;
         for _ in 0..PARENTS_MAX {
             let process = PathBuf::from(format!("/proc/{pid}"));
-            let stat = fs::read_to_string(process.join("stat")).ok()?;
+            let stat = procfs::text(process.join("stat")).ok()?;
             // The fields behind the name, which may hold anything: state, parent, ..., start time.
             let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
             let has_rank = fs::read(process.join("environ")).is_ok_and(|environment| {

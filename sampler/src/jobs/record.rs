@@ -16,6 +16,7 @@ use rsys_config::job::Step;
 use serde_json::{Value, json};
 
 use super::place::Place;
+use crate::emit::digest::{GpuTime, ProcessDigest};
 use crate::emit::outcome::ProcessSummary;
 use crate::launch::ending::Ending;
 use crate::os;
@@ -36,6 +37,9 @@ const ENDED: &str = ".ended.json";
 /// all records.
 const FEW: usize = 8;
 
+/// Whoever makes this file says how the job ended; behind it stands how many tasks that are.
+const SAID: &str = ".said-of-";
+
 /// A writer gives up after this many records that came up while it wrote: their writers will see to
 /// it.
 const ROUNDS_MAX: usize = 20;
@@ -49,7 +53,36 @@ pub struct TaskRecord {
     /// What is known since the start.
     start: Value,
     is_first_rank: bool,
+    /// At least so many tasks are profiled.
+    expected: usize,
     job: Value,
+}
+
+/// How a task ended.
+#[derive(Debug)]
+pub struct TaskEnd<'a> {
+    /// How its command ended.
+    pub ending: Ending,
+    /// What became of its processes.
+    pub processes: &'a [ProcessSummary],
+    /// How many processes ended before they began to record.
+    pub unstarted: u64,
+    /// Why there is no trace, if there is none.
+    pub no_trace: Option<NoTrace>,
+    /// Samples stand for CPU time, rather than for another event.
+    pub are_cpu_times: bool,
+}
+
+/// What a task finds when it has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Left {
+    /// Others run, or another says how the job ended.
+    Others {
+        /// Whether this is the first rank.
+        is_first_rank: bool,
+    },
+    /// It is the last: the records of all tasks, in the order of ranks.
+    Nobody(Vec<Value>),
 }
 
 /// What a record says of its task.
@@ -63,6 +96,8 @@ pub struct Task<'a> {
     pub boot_id: &'a str,
     /// The command and its arguments.
     pub command: &'a [String],
+    /// How many tasks are profiled, as far as that is known; at least so many.
+    pub expected: usize,
 }
 
 impl TaskRecord {
@@ -102,6 +137,7 @@ impl TaskRecord {
             directory: directory.to_path_buf(),
             name,
             is_first_rank: rank.is_none_or(|rank| rank.rank == 0),
+            expected: task.expected,
             job: json!({
                 "job": step.and_then(|step| step.job.as_deref()),
                 "step": step.and_then(|step| match &step.step {
@@ -120,18 +156,18 @@ impl TaskRecord {
         Ok(record)
     }
 
-    /// Puts down how the task ended, and what it left, or why that is nothing. `unstarted` is the
-    /// number of processes that ended before they began to record.
+    /// Puts down how the task ended, and what it left, or why that is nothing. Returns whether others still run.
     ///
     /// # Errors
     /// When the records cannot be read or written.
-    pub fn end(
-        self,
-        ending: Ending,
-        processes: &[ProcessSummary],
-        unstarted: u64,
-        no_trace: Option<NoTrace>,
-    ) -> io::Result<()> {
+    pub fn end(self, end: TaskEnd<'_>) -> io::Result<Left> {
+        let TaskEnd {
+            ending,
+            processes,
+            unstarted,
+            no_trace,
+            are_cpu_times,
+        } = end;
         let mut record = self.start.clone();
         let short = processes.iter().filter(|process| process.short);
         let ended = json!({
@@ -144,12 +180,24 @@ impl TaskRecord {
             "dropped": processes.iter().map(|process| process.counts.dropped()).sum::<u64>(),
             "no_trace": no_trace
                 .map(|none| json!({ "reason": none.reason, "expected": none.expected })),
-            "traces": processes.iter().filter_map(|process| self.trace(process)).collect::<Vec<_>>(),
+            "time": time(processes, are_cpu_times),
+            "traces": processes.iter().filter_map(|process| self.trace(process)).chain(self.shared_trace(processes)).collect::<Vec<_>>(),
         });
         merge(&mut record, ended);
         self.write_whole(&self.path(ENDED), &record)?;
         fs::remove_file(self.path(RUNNING)).ok();
-        self.write_job()
+        Ok(match self.write_job()? {
+            Some(tasks) if self.is_said_by_us(tasks.len()) => Left::Nobody(tasks),
+            _ => Left::Others {
+                is_first_rank: self.is_first_rank,
+            },
+        })
+    }
+
+    /// Several tasks that end at once may each find that all have ended: one of them makes the file.
+    fn is_said_by_us(&self, tasks: usize) -> bool {
+        let path = self.tasks().join(format!("{SAID}{tasks}"));
+        File::create_new(path).is_ok()
     }
 
     fn trace(&self, process: &ProcessSummary) -> Option<Value> {
@@ -167,6 +215,25 @@ impl TaskRecord {
             "dropped": process.counts.dropped(),
             "end": process.end.to_string(),
             "complete": process.trouble.is_none(),
+        }))
+    }
+
+    /// That of short processes.
+    fn shared_trace(&self, processes: &[ProcessSummary]) -> Option<Value> {
+        let short = || processes.iter().filter(|process| process.shared.is_some());
+        let path = short().find_map(|process| process.shared.as_ref())?;
+        let sum = |count: fn(&ProcessSummary) -> u64| short().map(count).sum::<u64>();
+        Some(json!({
+            "file": path.strip_prefix(&self.directory).unwrap_or(path),
+            "parts": [],
+            "pid": null,
+            "rank": null,
+            "name": format!("{} short processes", short().count()),
+            "samples": sum(|process| process.tally.samples),
+            "weighted_samples": sum(|process| process.tally.weight),
+            "dropped": sum(|process| process.counts.dropped()),
+            "end": "ended",
+            "complete": short().all(|process| process.trouble.is_none()),
         }))
     }
 
@@ -192,33 +259,27 @@ impl TaskRecord {
         written
     }
 
-    /// Puts all records together, as often as others come up meanwhile.
-    fn write_job(&self) -> io::Result<()> {
+    /// Puts all records together, as often as others come up meanwhile. Returns them if all tasks have ended.
+    fn write_job(&self) -> io::Result<Option<Vec<Value>>> {
         let mut listing = Listing::read(&self.tasks())?;
         for _ in 0..ROUNDS_MAX {
             if !(listing.running <= FEW || listing.ended.is_power_of_two() || self.is_first_rank) {
-                return Ok(());
+                return Ok(None);
             }
             let tasks = listing.tasks(&self.tasks());
-            let whole = self.job_of(&listing, tasks);
+            let whole = self.job_of(&listing, &tasks);
             self.write_whole(&self.directory.join(JOB_FILE), &whole)?;
             let after = Listing::read(&self.tasks())?;
             if after == listing {
-                return Ok(());
+                let are_all = listing.running == 0 && listing.ended >= self.expected;
+                return Ok(are_all.then_some(tasks));
             }
             listing = after;
         }
-        Ok(())
+        Ok(None)
     }
 
-    fn job_of(&self, listing: &Listing, mut tasks: Vec<Value>) -> Value {
-        let number = |task: &Value, key: &str| task.get(key).and_then(Value::as_u64);
-        tasks.sort_by_key(|task| {
-            let host = task.get("host").and_then(Value::as_str).unwrap_or_default();
-            // Those without a rank come last.
-            let rank = number(task, "rank").unwrap_or(u64::MAX);
-            (rank, host.to_owned(), number(task, "pid"))
-        });
+    fn job_of(&self, listing: &Listing, tasks: &[Value]) -> Value {
         let names = |key: &str| {
             let mut names: Vec<_> = tasks.iter().filter_map(|task| task[key].as_str()).collect();
             names.sort_unstable();
@@ -227,7 +288,7 @@ impl TaskRecord {
         };
         let mut whole = json!({
             "version": VERSION,
-            "world_size": tasks.iter().filter_map(|task| number(task, "world_size")).max(),
+            "world_size": tasks.iter().filter_map(|task| task["world_size"].as_u64()).max(),
             "hosts": names("host"),
             "nodes": names("node_name"),
             "running": listing.running,
@@ -268,15 +329,37 @@ impl Listing {
         })
     }
 
-    /// The records. One that vanished was replaced, which the next listing shows.
+    /// The records in the order of ranks, those without one last. One that vanished was replaced, which the next listing shows.
     fn tasks(&self, folder: &Path) -> Vec<Value> {
         let read = |(task, ended): (&String, &bool)| {
             let ending = if *ended { ENDED } else { RUNNING };
             let text = fs::read(folder.join(format!("{task}{ending}"))).ok()?;
             serde_json::from_slice(&text).ok()
         };
-        self.records.iter().filter_map(read).collect()
+        let mut tasks: Vec<Value> = self.records.iter().filter_map(read).collect();
+        tasks.sort_by_key(|task: &Value| {
+            let number = |key: &str| task[key].as_u64();
+            let host = task["host"].as_str().unwrap_or_default();
+            let rank = number("rank").unwrap_or(u64::MAX);
+            (rank, host.to_owned(), number("pid"))
+        });
+        tasks
     }
+}
+
+/// What the processes of a task did with their time, in nanoseconds.
+fn time(processes: &[ProcessSummary], are_cpu_times: bool) -> Value {
+    let digests = || processes.iter().map(|process| &process.digest);
+    let sum = |of: fn(&ProcessDigest) -> u64| digests().map(of).sum::<u64>();
+    let gpus = |of: fn(&GpuTime) -> u64| digests().flat_map(|digest| &digest.gpus).map(of).sum();
+    let [total, busy]: [u64; 2] = [gpus(|gpu| gpu.total_ns), gpus(|gpu| gpu.busy_ns)];
+    json!({
+        "cpu_ns": are_cpu_times.then(|| sum(|digest| digest.cpu_ns)),
+        "mpi_ns": sum(|digest| digest.mpi_ns),
+        "collective_kernel_ns": sum(|digest| digest.collective_ns),
+        "gpu_ns": total,
+        "gpu_busy_ns": busy,
+    })
 }
 
 /// Moves the keys of `other` into `value`.
@@ -310,6 +393,7 @@ mod tests {
             host: "host",
             boot_id: "boot",
             command: &["app".to_owned(), "x".to_owned()],
+            expected: 24,
         };
         TaskRecord::begin(folder, &task).unwrap()
     }
@@ -327,8 +411,14 @@ mod tests {
             for (rank, record) in records.into_iter().enumerate() {
                 // One of them is killed.
                 if rank != 7 {
-                    scope
-                        .spawn(move || record.end(Ending::Code(rank as u8), &[], 0, None).unwrap());
+                    let end = TaskEnd {
+                        ending: Ending::Code(rank as u8),
+                        processes: &[],
+                        unstarted: 0,
+                        no_trace: None,
+                        are_cpu_times: true,
+                    };
+                    scope.spawn(move || record.end(end).unwrap());
                 }
             }
         });

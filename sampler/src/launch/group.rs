@@ -4,12 +4,15 @@
 //! A signal to the group reaches the witness before us, for the kernel serves the newest process
 //! first. So one that the witness does not know when it is asked was for us. Some senders signal
 //! each process by itself, or one and then the group, a moment apart: the decision waits for that
-//! moment, and what the witness gets in it from the same sender is the same signal.
+//! moment, and what the witness gets in it from the same sender is the same signal. A sender that wants a processor meanwhile may not have come to
+//! it: that is waited for as well, for a while.
 
 use super::witness::{Answer, Sent};
 
 /// How long a sender that signals one process after another may take for it, in nanoseconds.
 const MOMENT_NS: u64 = 10_000_000;
+/// How long is waited for a sender that wants a processor, in nanoseconds.
+const LONGEST_NS: u64 = 200_000_000;
 /// A witness that does not answer for this long is not waited for, in nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
@@ -18,6 +21,8 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 struct Undecided {
     sent: Sent,
     read_ns: u64,
+    /// When it is decided.
+    due_ns: u64,
     /// Whether the witness was asked since and did not know it.
     unknown: bool,
 }
@@ -42,6 +47,7 @@ impl Comparison {
             None => self.undecided.push(Undecided {
                 sent,
                 read_ns: now_ns,
+                due_ns: now_ns + MOMENT_NS,
                 unknown: false,
             }),
         }
@@ -53,15 +59,15 @@ impl Comparison {
             && self
                 .undecided
                 .iter()
-                .any(|ours| !ours.unknown || now_ns >= ours.read_ns + MOMENT_NS);
+                .any(|ours| !ours.unknown || now_ns >= ours.due_ns);
         if wants {
             self.asked_ns = Some(now_ns);
         }
         wants
     }
 
-    /// The witness answered. Returns what was for us alone.
-    pub fn answered(&mut self, answer: &Answer) -> Vec<Sent> {
+    /// The witness answered. Returns what was for us alone. `is_running` tells of a process whether it runs or wants to.
+    pub fn answered(&mut self, answer: &Answer, is_running: impl Fn(i32) -> bool) -> Vec<Sent> {
         for sent in &answer.sent {
             let before = self.undecided.len();
             // `timeout` signals its child and then its group; pending, the two would be one.
@@ -81,8 +87,12 @@ impl Comparison {
         };
         for ours in &mut self.undecided {
             ours.unknown |= ours.read_ns <= asked_ns;
+            let may_wait = asked_ns < ours.read_ns + LONGEST_NS;
+            if asked_ns >= ours.due_ns && may_wait && is_running(ours.sent.sender) {
+                ours.due_ns = asked_ns + MOMENT_NS;
+            }
         }
-        self.take(|ours| asked_ns >= ours.read_ns + MOMENT_NS)
+        self.take(|ours| asked_ns >= ours.due_ns)
     }
 
     /// What nobody can say anything about any more: all without a witness, else what waited too
@@ -95,14 +105,11 @@ impl Comparison {
     /// anything is undecided.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
-        let wait_ns = match self.asked_ns {
-            Some(_) => PATIENCE_NS,
-            None => MOMENT_NS,
+        let next_ns = |ours: &Undecided| match self.asked_ns {
+            Some(_) => ours.read_ns + PATIENCE_NS,
+            None => ours.due_ns,
         };
-        self.undecided
-            .iter()
-            .map(|ours| ours.read_ns + wait_ns)
-            .min()
+        self.undecided.iter().map(next_ns).min()
     }
 
     fn take(&mut self, mut is_decided: impl FnMut(&Undecided) -> bool) -> Vec<Sent> {
@@ -124,6 +131,10 @@ mod tests {
     };
     const FROM_ANOTHER: Sent = Sent { sender: 6, ..INT };
 
+    fn sleeps(_: i32) -> bool {
+        false
+    }
+
     fn answer(looked_ns: u64, sent: &[Sent]) -> Answer {
         Answer {
             looked_ns,
@@ -137,7 +148,7 @@ mod tests {
         while let Some(next) = comparison.next_ns() {
             now = now.max(next);
             assert!(comparison.wants_to_ask(now));
-            passed.extend(comparison.answered(&answer(now, &[])));
+            passed.extend(comparison.answered(&answer(now, &[]), sleeps));
         }
         passed
     }
@@ -148,7 +159,7 @@ mod tests {
         comparison.arrived(INT, 0);
         assert!(comparison.wants_to_ask(1));
         assert!(!comparison.wants_to_ask(2), "one question at a time");
-        assert_eq!(comparison.answered(&answer(3, &[INT])), []);
+        assert_eq!(comparison.answered(&answer(3, &[INT]), sleeps), []);
         assert_eq!(rest(&mut comparison, 4), []);
     }
 
@@ -157,7 +168,7 @@ mod tests {
         let mut comparison = Comparison::default();
         comparison.arrived(INT, 0);
         assert!(comparison.wants_to_ask(1));
-        assert_eq!(comparison.answered(&answer(2, &[])), []);
+        assert_eq!(comparison.answered(&answer(2, &[]), sleeps), []);
         assert!(!comparison.wants_to_ask(3), "its moment is not over");
         assert_eq!(rest(&mut comparison, 4), [INT]);
     }
@@ -168,7 +179,7 @@ mod tests {
         comparison.arrived(INT, 0);
         comparison.arrived(FROM_ANOTHER, 1);
         assert!(comparison.wants_to_ask(2));
-        assert_eq!(comparison.answered(&answer(3, &[INT])), []);
+        assert_eq!(comparison.answered(&answer(3, &[INT]), sleeps), []);
         assert_eq!(rest(&mut comparison, 4), [FROM_ANOTHER]);
     }
 
@@ -177,11 +188,37 @@ mod tests {
         let mut comparison = Comparison::default();
         comparison.arrived(INT, 0);
         assert!(comparison.wants_to_ask(1));
-        assert_eq!(comparison.answered(&answer(2, &[])), []);
+        assert_eq!(comparison.answered(&answer(2, &[]), sleeps), []);
         comparison.arrived(INT, MS);
         assert!(comparison.wants_to_ask(MS));
-        assert_eq!(comparison.answered(&answer(MS + 1, &[INT])), []);
+        assert_eq!(comparison.answered(&answer(MS + 1, &[INT]), sleeps), []);
         assert_eq!(rest(&mut comparison, 2 * MS), []);
+    }
+
+    #[test]
+    fn a_sender_that_wants_a_processor_is_waited_for_a_while() {
+        let mut comparison = Comparison::default();
+        comparison.arrived(INT, 0);
+        comparison.arrived(FROM_ANOTHER, 0);
+        let is_running = |pid: i32| pid == INT.sender;
+        let mut passed = Vec::new();
+        for round in 1..=10 {
+            let now = 10 * round * MS;
+            assert!(comparison.wants_to_ask(now));
+            passed.extend(comparison.answered(&answer(now + 1, &[]), is_running));
+        }
+        assert_eq!(passed, [FROM_ANOTHER]);
+        // Then it is one for the group after all; or it was for us, for who computes on and on sends nothing more.
+        let mut other = Comparison::default();
+        other.arrived(INT, 0);
+        assert!(other.wants_to_ask(201 * MS));
+        assert_eq!(other.answered(&answer(201 * MS + 1, &[]), |_| true), [INT]);
+        assert!(comparison.wants_to_ask(120 * MS));
+        assert_eq!(
+            comparison.answered(&answer(120 * MS + 1, &[INT]), is_running),
+            []
+        );
+        assert_eq!(rest(&mut comparison, 300 * MS), []);
     }
 
     #[test]
@@ -192,7 +229,7 @@ mod tests {
             let now = round * MS;
             comparison.arrived(INT, now);
             assert!(comparison.wants_to_ask(now));
-            passed.extend(comparison.answered(&answer(now + 1, &[])));
+            passed.extend(comparison.answered(&answer(now + 1, &[]), sleeps));
         }
         passed.extend(rest(&mut comparison, 100 * MS));
         assert_eq!(passed, [INT; 100]);
@@ -202,15 +239,18 @@ mod tests {
     fn a_group_is_signalled_process_by_process() {
         // First the witness, then we.
         let mut comparison = Comparison::default();
-        assert_eq!(comparison.answered(&answer(0, &[INT])), []);
+        assert_eq!(comparison.answered(&answer(0, &[INT]), sleeps), []);
         comparison.arrived(INT, MS);
         assert_eq!(rest(&mut comparison, 2 * MS), []);
         // First we, then the witness.
         comparison.arrived(INT, 20 * MS);
         assert!(comparison.wants_to_ask(20 * MS));
-        assert_eq!(comparison.answered(&answer(20 * MS + 1, &[])), []);
+        assert_eq!(comparison.answered(&answer(20 * MS + 1, &[]), sleeps), []);
         assert!(comparison.wants_to_ask(30 * MS));
-        assert_eq!(comparison.answered(&answer(30 * MS + 1, &[INT])), []);
+        assert_eq!(
+            comparison.answered(&answer(30 * MS + 1, &[INT]), sleeps),
+            []
+        );
         assert_eq!(rest(&mut comparison, 31 * MS), []);
     }
 
@@ -220,7 +260,7 @@ mod tests {
         comparison.arrived(INT, 0);
         assert!(comparison.wants_to_ask(1));
         comparison.arrived(INT, 2);
-        assert_eq!(comparison.answered(&answer(3, &[INT])), []);
+        assert_eq!(comparison.answered(&answer(3, &[INT]), sleeps), []);
         assert_eq!(rest(&mut comparison, 4), []);
     }
 
@@ -230,7 +270,7 @@ mod tests {
         comparison.arrived(INT, 0);
         assert!(comparison.wants_to_ask(1));
         comparison.arrived(INT, 3);
-        assert_eq!(comparison.answered(&answer(2, &[INT])), []);
+        assert_eq!(comparison.answered(&answer(2, &[INT]), sleeps), []);
         assert_eq!(rest(&mut comparison, 4), [INT]);
     }
 
@@ -240,14 +280,14 @@ mod tests {
         comparison.arrived(FROM_ANOTHER, 0);
         assert!(comparison.wants_to_ask(1));
         comparison.arrived(INT, 3);
-        assert_eq!(comparison.answered(&answer(2, &[INT])), []);
+        assert_eq!(comparison.answered(&answer(2, &[INT]), sleeps), []);
         assert_eq!(rest(&mut comparison, 4), [FROM_ANOTHER]);
     }
 
     #[test]
     fn an_old_signal_of_the_witness_means_nothing() {
         let mut comparison = Comparison::default();
-        assert_eq!(comparison.answered(&answer(0, &[INT])), []);
+        assert_eq!(comparison.answered(&answer(0, &[INT]), sleeps), []);
         comparison.arrived(INT, 20 * MS);
         assert_eq!(rest(&mut comparison, 20 * MS), [INT]);
     }

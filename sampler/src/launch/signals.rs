@@ -15,6 +15,7 @@ use nix::unistd::{Pid, getpgid, getpgrp};
 use super::group::Comparison;
 use super::witness::{Sent, Witness, is_from_a_process};
 use crate::os;
+use crate::procfs;
 
 const WATCHED: [Signal; 16] = [
     Signal::SIGCHLD,
@@ -145,7 +146,7 @@ impl Signals {
         if let Some(witness) = &self.witness {
             let is_there = match witness.answer() {
                 Ok(answer) => {
-                    found = self.comparison.answered(&answer);
+                    found = self.comparison.answered(&answer, is_running);
                     true
                 }
                 Err(error) => error == Errno::EAGAIN,
@@ -188,6 +189,12 @@ impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
+}
+
+/// Whether a process runs, or wants to.
+fn is_running(pid: i32) -> bool {
+    let state = procfs::state_and_ticks(&pid.to_string());
+    matches!(state, Some(('R', _)))
 }
 
 /// Sends the target a signal that was meant for it. It may have ended by now, or changed its user:

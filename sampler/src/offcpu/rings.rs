@@ -13,6 +13,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use rsys_machine::perf::{Attributes, open_event, open_event_of};
 
 use crate::os;
+use crate::procfs;
 
 /// Data of a ring. What an unprivileged user may lock is 512 KiB per processor, by default.
 const RING_BYTES: usize = 256 << 10;
@@ -234,7 +235,7 @@ impl Drop for Rings {
 
 /// Whether a thread is neither running nor ready to.
 fn is_asleep(pid: u32, tid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"));
+    let stat = procfs::text(format!("/proc/{pid}/task/{tid}/stat"));
     let stat = stat.unwrap_or_default();
     // The name may hold anything, brackets too.
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);

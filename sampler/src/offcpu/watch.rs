@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::intervals::{Interval, Intervals};
 use super::rings::{OfThreads, OffCpu, Rings, ThreadRings, lock, processors};
 use crate::os;
+use crate::procfs;
 use crate::session::ProcessKey;
 
 /// At most this many threads are remembered, including those that ended.
@@ -233,7 +234,7 @@ impl Watch {
         }
         let (own, name) = self.threads.entry(tid).or_insert_with(|| {
             let path = format!("/proc/{pid}/task/{tid}/status");
-            let status = std::fs::read_to_string(path).unwrap_or_default();
+            let status = procfs::text(path).unwrap_or_default();
             let field = |name: &str| {
                 let line = status.lines().find_map(|line| line.strip_prefix(name));
                 line.map(str::trim).unwrap_or_default()

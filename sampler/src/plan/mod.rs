@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rsys_config::gpu_metrics;
 use rsys_config::keys::{KeyValues, expand};
 use rsys_config::{
     Closing, ContextSwitches, Environment, Follow, ProfileForms, Python, Resolved, SamplingClock,
@@ -20,6 +21,7 @@ use rsys_wire::handshake::{
 use rsys_wire::name_list::NameList;
 use rsys_wire::sources::{Category, EventChoice, SOURCES, Source};
 
+use crate::dump;
 use crate::jobs::place::Place;
 use crate::monitors;
 use crate::os;
@@ -59,14 +61,30 @@ pub struct Plan {
     pub is_kept: bool,
     /// Whether the run has a folder of its own among those of other runs, and shares it with no other task of a job.
     pub has_own_folder: bool,
+    /// Whether it shares a folder among those of other runs with the other tasks of its step.
+    pub has_folder_of_step: bool,
     /// Whether the traces of all processes are put into one at the end.
     pub merge: bool,
     /// What is said when the run has ended.
     pub closing: Closing,
     /// How long to wait for processes that outlive the command.
     pub linger: Duration,
+    /// After this time a process that runs already is left alone again: when its windows are over.
+    pub leave_after: Option<Duration>,
     /// Where this run stands in a parallel job.
     pub place: Place,
+    /// How many tasks of the job are profiled, at least; `None` if this is not one of several.
+    pub tasks: Option<usize>,
+}
+
+/// At least so many tasks of the job that this run is one of are profiled.
+fn tasks(resolved: &Resolved, place: &Place) -> Option<usize> {
+    let rank = place.rank.as_ref()?;
+    let size = rank.size.filter(|size| *size > 1)?;
+    // Which ranks stand on which node is not known here.
+    let are_all =
+        resolved.ranks.is_all() && resolved.local_ranks.is_all() && resolved.nodes.is_empty();
+    Some(if are_all { size as usize } else { 1 })
 }
 
 impl Plan {
@@ -85,18 +103,18 @@ impl Plan {
         let keys = key_values(&command, &host);
         let mut directory = PathBuf::from(expand(&resolved.output_path, &keys));
         let is_kept = !os::is_null_device(&directory);
-        if resolved.time_output && is_kept {
+        let has_folder = resolved.time_output && is_kept;
+        let of_step = has_folder.then(|| place.folder()).flatten();
+        let has_folder_of_step = of_step.is_some();
+        if has_folder {
             let time =
                 || os::local_time(&resolved.time_format).or_else(|| os::local_time(TIME_FORMAT));
-            directory.push(place.folder().or_else(time).unwrap_or_default());
+            directory.push(of_step.or_else(time).unwrap_or_default());
         }
         // The target may go elsewhere; our files do not.
         let directory = std::path::absolute(&directory).unwrap_or(directory);
-        // Hundreds of tasks share a terminal.
-        let closing = match place.rank.as_ref().and_then(|rank| rank.size) {
-            Some(2..) if resolved.closing == Closing::Full => Closing::Lines,
-            _ => resolved.closing,
-        };
+        let closing = resolved.closing;
+        let is_recorded = place.rank.is_some() || place.step.is_some();
         let run = RunContext {
             layout: Layout {
                 directory,
@@ -130,12 +148,10 @@ impl Plan {
                 .unwrap_or(u64::MAX),
             unwinder: resolved.unwinder.as_str().to_owned(),
             openmp_runtime: openmp.runtime,
-            python: PythonView {
-                interpreter: resolved.python_native,
-                only: resolved.python == Python::Only,
-            },
+            python: python_view(resolved),
             start_ns,
-            digest: closing == Closing::Full && resolved.verbose >= 0,
+            attached_at: None,
+            digest: closing == Closing::Full && resolved.verbose >= 0 || is_recorded && is_kept,
             profile: resolved
                 .profile
                 .filter(|forms| is_kept || forms.console)
@@ -156,7 +172,14 @@ impl Plan {
             host,
             verbosity: resolved.verbose,
         };
-        let gpus = resolved.gpu_sensors.then(|| gpu_choice(resolved, &exports));
+        // Two that count at once set the same registers: of the tasks on a machine, the first one counts.
+        let is_first = place
+            .rank
+            .as_ref()
+            .is_none_or(|rank| rank.local_rank.unwrap_or(0) == 0);
+        let events = if is_first { &resolved.gpu_events } else { "" };
+        let reads_gpus = resolved.gpu_sensors || !events.is_empty();
+        let gpus = reads_gpus.then(|| gpu_choice(resolved, events, &exports));
         Self {
             command,
             exports,
@@ -173,15 +196,7 @@ impl Plan {
             },
             run,
             complaints: [counting.complaints, openmp.complaints].concat(),
-            resolver: ResolverOptions {
-                cache: match &resolved.symbol_cache {
-                    SymbolCache::DefaultFolder => CacheLocation::User,
-                    SymbolCache::Folder(folder) => CacheLocation::Directory(folder.clone()),
-                    SymbolCache::Off => CacheLocation::Disabled,
-                },
-                inlines: resolved.sampling_include_inlines,
-                ..ResolverOptions::default()
-            },
+            resolver: resolver_options(resolved),
             monitors: resolved.process_sampling.then(|| monitors::Choice {
                 frequency_hz: resolved.process_sampling_freq_hz,
                 frugal: !resolved.process_sampling_freq_chosen,
@@ -189,15 +204,15 @@ impl Plan {
                 processors: resolved.sampling_cpus.clone(),
             }),
             gpus,
-            has_own_folder: is_kept
-                && resolved.time_output
-                && place.rank.is_none()
-                && place.step.is_none(),
+            has_own_folder: has_folder && !is_recorded,
+            has_folder_of_step,
+            tasks: tasks(resolved, &place),
             merge: resolved.merge && resolved.trace && is_kept,
             is_kept,
             closing,
             hints_at_gpus: !resolved.backends.is_refused("roctracer"),
             linger: resolved.linger,
+            leave_after: leave_after(resolved),
             place,
         }
     }
@@ -207,7 +222,23 @@ fn first_word(command: &[OsString]) -> &OsStr {
     command.first().map_or(OsStr::new(""), OsString::as_os_str)
 }
 
-fn gpu_choice(resolved: &Resolved, exports: &[(OsString, OsString)]) -> monitors::GpuChoice {
+/// When the windows of samples and of events are over.
+fn leave_after(resolved: &Resolved) -> Option<Duration> {
+    let ends = [&resolved.sampling_window, &resolved.trace_window].map(|window| {
+        let duration = window.duration?;
+        Some(window.delay + duration)
+    });
+    let [Some(samples), Some(events)] = ends else {
+        return None;
+    };
+    Some(samples.max(events))
+}
+
+fn gpu_choice(
+    resolved: &Resolved,
+    events: &str,
+    exports: &[(OsString, OsString)],
+) -> monitors::GpuChoice {
     let variable = |name: &str| {
         let exported = exports.iter().find(|(key, _)| *key == *name);
         exported
@@ -216,8 +247,13 @@ fn gpu_choice(resolved: &Resolved, exports: &[(OsString, OsString)]) -> monitors
     };
     monitors::GpuChoice {
         gpus: resolved.sampling_gpus.clone(),
-        metrics: resolved.gpu_metrics.clone(),
-        wanted: resolved.gpu_sensors_wanted,
+        metrics: match resolved.gpu_sensors {
+            true => resolved.gpu_metrics.clone(),
+            false => gpu_metrics::NONE.to_owned(),
+        },
+        events: events.to_owned(),
+        definitions: resolved.counter_definitions.clone(),
+        wanted: resolved.gpu_sensors_wanted || !events.is_empty(),
         library: resolved.smi_library.clone(),
         quiet: resolved.verbose < 0,
         visible: [
@@ -269,7 +305,7 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
         kokkos_name_bytes: resolved.kokkos_name_bytes,
         kokkos_deep_copy: resolved.kokkos_deep_copy,
         torch_shapes: resolved.torch_shapes,
-        max_depth: resolved.sampling_max_depth.min(MAX_DEPTH),
+        max_depth: depth_max(resolved),
         ring_words: u32::try_from(resolved.ring_bytes / 8)
             .unwrap_or(u32::MAX / 2)
             .next_power_of_two(),
@@ -336,5 +372,41 @@ fn key_values(command: &[OsString], host: &str) -> KeyValues {
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
         ..KeyValues::of_job(&Environment::of_this_process())
+    }
+}
+
+/// How the stacks of a process are printed in place of a run.
+#[must_use]
+pub fn dump_options(resolved: &Resolved, json: bool) -> dump::Options {
+    dump::Options {
+        json,
+        depth_max: depth_max(resolved) as usize,
+        python: resolved.python != Python::Off,
+        view: python_view(resolved),
+        resolver: resolver_options(resolved),
+        verbose: resolved.verbose >= 1,
+    }
+}
+
+fn depth_max(resolved: &Resolved) -> u32 {
+    resolved.sampling_max_depth.min(MAX_DEPTH)
+}
+
+fn python_view(resolved: &Resolved) -> PythonView {
+    PythonView {
+        interpreter: resolved.python_native,
+        only: resolved.python == Python::Only,
+    }
+}
+
+fn resolver_options(resolved: &Resolved) -> ResolverOptions {
+    ResolverOptions {
+        cache: match &resolved.symbol_cache {
+            SymbolCache::DefaultFolder => CacheLocation::User,
+            SymbolCache::Folder(folder) => CacheLocation::Directory(folder.clone()),
+            SymbolCache::Off => CacheLocation::Disabled,
+        },
+        inlines: resolved.sampling_include_inlines,
+        ..ResolverOptions::default()
     }
 }

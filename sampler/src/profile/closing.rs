@@ -10,7 +10,7 @@ use super::merging;
 use super::watch::Watch;
 use crate::emit::outcome::ProcessSummary;
 use crate::emit::writer::Outcome;
-use crate::jobs::record::TaskRecord;
+use crate::jobs::record::{Left, TaskRecord};
 use crate::launch::directory::OutputDirectory;
 use crate::launch::ending::Ending;
 use crate::plan::Plan;
@@ -37,11 +37,19 @@ pub fn serve(
     record: Option<TaskRecord>,
 ) -> Ending {
     let begin = Instant::now();
-    let ending = watch.until_target_ends();
+    let is_ours = watch.target.is_sent_our_signals();
+    let leave_at = plan
+        .leave_after
+        .filter(|_| !is_ours)
+        .map(|after| begin + after);
+    let ending = watch.until_target_ends(leave_at);
     let wall = begin.elapsed();
-    watch.linger(plan.linger);
+    match is_ours {
+        true => watch.linger(plan.linger),
+        false => watch.leave_target(),
+    }
     let verbosity = plan.run.verbosity;
-    if verbosity >= 1 {
+    if verbosity >= 1 && is_ours {
         say(&format!("the command ended: {ending}"));
     }
     if let Some(lost) = watch.collector.lost_switches()
@@ -67,7 +75,8 @@ pub fn serve(
     let outcome = watch.close();
     let processes = &outcome.processes;
     let unstarted = missing.short.count();
-    end_record(record, &circumstances, ending, processes, unstarted);
+    let is_of_job = plan.tasks.is_some() && record.is_some();
+    let left = end_record(record, &circumstances, ending, processes, unstarted);
     if verbosity >= 0 {
         say_outcome(&outcome, &missing, &circumstances, plan);
     }
@@ -75,23 +84,42 @@ pub fn serve(
         merging::merge(processes, command, directory.path(), plan);
     }
     if verbosity >= 0 && plan.closing == Closing::Full {
-        let run = summary::Run {
-            processes,
-            unstarted: &missing.short,
-            period_ns: plan.run.period_ns(),
-            wall,
-            directory: directory.path(),
-            width: line_width(),
-            realtime: plan.run.realtime_hz.is_some(),
-            event: plan.run.overflow.as_ref().map(|by| by.event.as_str()),
+        let own = || {
+            summary::table(&summary::Run {
+                processes,
+                unstarted: &missing.short,
+                period_ns: plan.run.period_ns(),
+                wall,
+                directory: directory.path(),
+                width: line_width(),
+                realtime: plan.run.realtime_hz.is_some(),
+                event: plan.run.overflow.as_ref().map(|by| by.event.as_str()),
+            })
         };
-        summary::table(&run).iter().for_each(|line| say(line));
+        let lines = match &left {
+            // Hundreds of tasks share a terminal: the last one speaks for all.
+            Some(Left::Nobody(records)) if records.len() > 1 => {
+                summary::job_table(records, directory.path(), line_width())
+            }
+            Some(Left::Others {
+                is_first_rank: true,
+            }) if is_of_job => {
+                let place = directory.path().display();
+                vec![format!(
+                    "traces in {place}; the rank that ends last sums them up"
+                )]
+            }
+            Some(Left::Others { .. }) if is_of_job => Vec::new(),
+            _ => own(),
+        };
+        lines.iter().for_each(|line| say(line));
     }
     if verbosity >= 2 {
         say_figures(&outcome, announced, missing.refused);
     }
     directory.remove_if_empty();
-    if plan.has_own_folder {
+    let is_last = matches!(left, Some(Left::Nobody(_)));
+    if plan.has_own_folder || is_last && plan.has_folder_of_step {
         directory.link_latest();
     }
     ending

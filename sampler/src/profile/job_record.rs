@@ -1,7 +1,7 @@
 //! The record of a task in the file that all tasks of a parallel job share.
 
 use crate::emit::outcome::ProcessSummary;
-use crate::jobs::record::{JOB_FILE, Task, TaskRecord};
+use crate::jobs::record::{JOB_FILE, Left, Task, TaskEnd, TaskRecord};
 use crate::launch::directory::OutputDirectory;
 use crate::launch::ending::Ending;
 use crate::plan::Plan;
@@ -19,25 +19,30 @@ pub fn begin_record(plan: &Plan, directory: &OutputDirectory) -> Option<TaskReco
         host: &plan.run.host,
         boot_id: &plan.run.boot_id,
         command: &plan.run.keys.command,
+        expected: plan.tasks.unwrap_or(1),
     };
     TaskRecord::begin(directory.path(), &task)
         .map_err(|error| warn_of_record(&error))
         .ok()
 }
 
-/// Says in the record how the task ended.
+/// Says in the record how the task ended. Returns whether other tasks still run, where that is known.
 pub fn end_record(
     record: Option<TaskRecord>,
     circumstances: &Circumstances,
     ending: Ending,
     processes: &[ProcessSummary],
     unstarted: u64,
-) {
-    let no_trace = || no_trace(processes, unstarted, circumstances);
-    let end = |record: TaskRecord| record.end(ending, processes, unstarted, no_trace());
-    if let Some(Err(error)) = record.map(end) {
-        warn_of_record(&error);
-    }
+) -> Option<Left> {
+    let end = TaskEnd {
+        ending,
+        processes,
+        unstarted,
+        no_trace: no_trace(processes, unstarted, circumstances),
+        are_cpu_times: circumstances.overflow.is_none(),
+    };
+    let left = record?.end(end);
+    left.map_err(|error| warn_of_record(&error)).ok()
 }
 
 fn warn_of_record(error: &std::io::Error) {

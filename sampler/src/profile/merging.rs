@@ -22,7 +22,7 @@ pub(super) fn merge(processes: &[ProcessSummary], command: u32, directory: &Path
     let verbosity = plan.run.verbosity;
     let is_told = verbosity >= 0 && plan.closing != Closing::Off;
     if plan.place.rank.is_some() || plan.place.step.is_some() {
-        // Only the last task could, and none knows that it is. One of them says so.
+        // Only the last task could: others may still write. One of them says so.
         let is_first = plan.place.rank.as_ref().is_none_or(|rank| rank.rank == 0);
         if is_first && is_told {
             say(&format!(
@@ -33,6 +33,7 @@ pub(super) fn merge(processes: &[ProcessSummary], command: u32, directory: &Path
         return;
     }
     let traced = || processes.iter().filter(|process| process.path.is_some());
+    let shared = processes.iter().find_map(|process| process.shared.as_ref());
     // If it executed other programs, its first one ended first.
     let named = traced().find(|process| process.pid == command);
     let Some(named) = named.or_else(|| traced().next()) else {
@@ -40,6 +41,7 @@ pub(super) fn merge(processes: &[ProcessSummary], command: u32, directory: &Path
     };
     let traces: Vec<&Path> = traced()
         .flat_map(|process| process.path.iter().chain(&process.parts))
+        .chain(shared)
         .map(PathBuf::as_path)
         .collect();
     let (inputs, output) = match plan.has_own_folder {

@@ -6,13 +6,16 @@
 //! became of it all ([`closing`]), in a parallel job also in the record that its tasks share
 //! ([`job_record`]); one trace of all is made there too ([`merging`]). Two threads help: one takes datagrams, one writes traces.
 
+mod attached;
 mod closing;
 mod interval;
 mod job_record;
 mod merging;
 mod observers;
+mod opened;
 mod start;
 mod target;
+mod tracees;
 mod watch;
 
 use std::ffi::{OsStr, OsString};
@@ -44,6 +47,18 @@ impl Refusal {
 #[must_use]
 pub fn profile(plan: &Plan) -> Ending {
     match start::run(plan) {
+        Ok(ending) => ending,
+        Err(refusal) => {
+            say(&format!("error: {}", refusal.text));
+            Ending::Code(refusal.code)
+        }
+    }
+}
+
+/// Records a process that runs already, by the plan, and returns how to end.
+#[must_use]
+pub fn attach(plan: &Plan, pid: u32) -> Ending {
+    match attached::run(plan, pid) {
         Ok(ending) => ending,
         Err(refusal) => {
             say(&format!("error: {}", refusal.text));

@@ -2,30 +2,24 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use super::job_record::{begin_record, end_record};
-use super::target::{Spawned, Target};
-use super::watch::Watch;
+use super::opened::Opened;
+use super::target::Spawned;
 use super::{Refusal, closing, first, observers, run_without_profiling};
 use rsys_wire::program::Obstacle;
 use rsys_wire::sources::Build;
 
 use crate::collect::Collector;
-use crate::emit::writer::Writer;
 use crate::launch::agent::{
     ENV_AGENT, beside, find_agent, preloaded, taken_by_others, target_environment,
 };
 use crate::launch::command::{self, Verdict};
-use crate::launch::directory::OutputDirectory;
 use crate::launch::ending::Ending;
-use crate::launch::inherited::Inherited;
+use crate::launch::inherited::{self, Inherited};
 use crate::launch::signals::Signals;
 use crate::launch::spawn;
-use crate::offcpu;
 use crate::plan::Plan;
-use crate::session::presence;
-use crate::session::{Receiver, SessionSocket};
 use crate::summary::Circumstances;
 use crate::terminal::say;
 
@@ -58,6 +52,10 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
             ));
         }
     }
+    if !inherited::has_room_for_files() {
+        warn_of_unsampled("too few open files (ulimit -n)", plan);
+        return Ok(run_without_profiling(&plan.command, &plan.exports));
+    }
     let inherited = Inherited::take();
     if inherited.has_children && plan.run.verbosity >= 0 {
         say(
@@ -67,40 +65,21 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
     let agent = find_agent(&own_executable(), std::env::var_os(ENV_AGENT).as_deref())
         .map_err(Refusal::new)?;
     let agent = chosen_agent(agent, plan);
-    let directory = match plan.has_own_folder {
-        true => OutputDirectory::create_own(&plan.run.layout.directory),
-        false => OutputDirectory::create(&plan.run.layout.directory),
-    };
-    let directory = directory.map_err(Refusal::new)?;
-    let mut run = plan.run.clone();
-    run.layout.directory = directory.path().to_path_buf();
-    let socket = SessionSocket::bind()
-        .map_err(|error| Refusal::new(format!("no socket for the agents: {error}")))?;
+    let mut opened = Opened::open(plan, None)?;
     let plain_environment = plain_environment(plan);
-    let environment = environment(plan, &plain_environment, &agent, socket.name());
-    let session = socket.name().to_owned();
-    // Before any thread is made: all of ours block what the target is to get.
-    let mut signals = Signals::watch()
-        .map_err(|error| Refusal::new(format!("signals cannot be watched: {error}")))?;
-    let no_thread = |error| Refusal::new(format!("no thread can be made: {error}"));
-    presence::begin();
-    let receiver = Receiver::start(socket).map_err(no_thread)?;
-    let writer = Writer::start(run, plan.resolver.clone()).map_err(no_thread)?;
-    if plan.run.verbosity >= 1 {
-        say(&format!("traces go to {}", directory.path().display()));
-    }
+    let environment = environment(plan, &plain_environment, &agent, &opened.session);
     if plan.run.verbosity >= 2 {
         let settings = plan.agent.to_line();
         say(&format!("agent {}: {settings}", agent.display()));
     }
-    let record = begin_record(plan, &directory);
+    let record = begin_record(plan, &opened.directory);
     let off_cpu = observers::off_cpu(plan);
     let started = spawn_target(
         plan,
         &file,
         &environment,
         &plain_environment,
-        &mut signals,
+        &mut opened.signals,
         &inherited,
     );
     let target = match started {
@@ -115,30 +94,12 @@ pub fn run(plan: &Plan) -> Result<Ending, Refusal> {
         Err(refusal) => {
             let circumstances = Circumstances::of(&plan.run, unsampled);
             end_record(record, &circumstances, Ending::Code(refusal.code), &[], 0);
-            directory.remove_if_empty();
+            opened.directory.remove_if_empty();
             return Err(refusal);
         }
     };
-    let thread_rings = off_cpu.as_ref().and_then(offcpu::Watch::thread_rings);
-    let waits = observers::waits(plan, thread_rings.cloned());
-    let monitors = observers::monitors(plan);
-    let mut collector = Collector::new(writer, waits, monitors, off_cpu);
-    collector.set_shortest_wait(plan.run.shortest_off_cpu_ns);
-    collector.set_child(target.pid().as_raw().unsigned_abs());
-    if !plan.run.windows.by_cpu_time {
-        collector.set_schedule(plan.run.windows.samples.clone());
-    }
-    let watch = Watch {
-        signals,
-        receiver,
-        collector,
-        target: Box::new(target),
-        ending: None,
-        refusal: None,
-        unsampled,
-        session,
-        last_pass: Instant::now(),
-    };
+    let target = Box::new(target);
+    let (watch, directory) = opened.watch(plan, target, off_cpu, unsampled, Collector::set_child);
     Ok(closing::serve(watch, plan, &directory, record))
 }
 

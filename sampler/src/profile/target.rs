@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
+use super::tracees;
 use crate::launch::ending::{self, Ending};
 use crate::os::{self, ChildState};
 
@@ -20,8 +21,13 @@ pub trait Target: Debug {
     /// Becomes readable when there is a change, where no SIGCHLD says so.
     fn wakeup(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Whether signals that are sent to us alone are meant for it.
+    /// Whether signals that are sent to us alone are meant for it. If not, those that ask to end ask us to leave it.
     fn is_sent_our_signals(&self) -> bool;
+
+    /// Whether nothing of ours works in it any more. One that we started is left alone when it has ended.
+    fn is_left_alone(&self) -> bool {
+        true
+    }
 }
 
 /// What happened to a target.
@@ -45,8 +51,10 @@ impl Target for Spawned {
     }
 
     fn change(&mut self) -> Change {
+        let pid = self.0.as_raw();
+        tracees::release(pid);
         loop {
-            return match os::child_state(self.0.as_raw()) {
+            return match os::child_state(pid) {
                 Ok(ChildState::Running) => Change::Nothing,
                 Ok(ChildState::Exited(code)) => Change::Ended(Ending::Code(code as u8)),
                 Ok(ChildState::Killed(signal)) => Change::Ended(Ending::Signal(signal)),

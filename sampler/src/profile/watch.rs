@@ -48,15 +48,26 @@ impl Watch {
     ///
     /// Processes that come and go are looked at when it is time to empty the rings, not one by one: what they have to tell is in shared memory, or
     /// was read when they announced themselves. In a build of many small files, each wake for one of them took a processor from the others.
-    pub(super) fn until_target_ends(&mut self) -> Ending {
+    ///
+    /// One that we did not start we may leave before: somebody asks us to, or `leave_at` has come.
+    pub(super) fn until_target_ends(&mut self, leave_at: Option<Instant>) -> Ending {
         let mut interval = FIRST;
         // Blocked threads are looked at from the moment on that we know of their process.
         self.receiver.set_patient(!self.collector.watches_waits());
         loop {
-            self.wait(interval, Exits::Later);
+            let left = leave_at.map(|at| at.saturating_duration_since(Instant::now()));
+            self.wait(
+                left.map_or(interval, |left| left.min(interval)),
+                Exits::Later,
+            );
             let target = &self.target;
             let signalled = target.is_sent_our_signals().then(|| target.pid());
-            self.signals.read(signalled);
+            let noticed = self.signals.read(signalled);
+            let is_over = left.is_some_and(|left| left.is_zero());
+            if is_over || noticed.ask_to_end && signalled.is_none() {
+                self.receiver.set_patient(false);
+                return Ending::Code(0);
+            }
             self.follow_target();
             interval = self.collect(interval);
             self.collector.adopt();
@@ -163,7 +174,7 @@ impl Watch {
         poll(&mut descriptors, timeout(interval)).ok();
     }
 
-    fn collect(&mut self, interval: Duration) -> Duration {
+    pub(super) fn collect(&mut self, interval: Duration) -> Duration {
         let over = self.collector.over();
         if !over.is_empty() {
             self.receiver.settle();

@@ -21,7 +21,7 @@ use super::types::Symbolized;
 const MAGIC: &[u8; 8] = b"RSYSSYM\n";
 
 /// Changes with the format and with the rules by which names are displayed.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 
 /// The frames of an address; `None` if the module has neither name nor function for it.
 pub(super) type Frames = Option<Arc<[Symbolized]>>;

@@ -17,6 +17,7 @@ use blazesym::symbolize::{
 
 use super::cache_store::CacheStore;
 use super::cold;
+use super::linkage::Linkage;
 use super::locate::Located;
 use super::names::Language;
 use super::types::ModuleProblem;
@@ -53,6 +54,7 @@ pub(super) struct Image {
     options: FindSymOpts,
     cold_part: OnceCell<Option<Range<u64>>>,
     unwind_table: OnceCell<Option<UnwindTable>>,
+    linkage: OnceCell<Linkage>,
     path: PathBuf,
     panics: u32,
     /// Last, as `path` may live in its memory file.
@@ -108,6 +110,7 @@ impl Image {
             },
             cold_part: OnceCell::new(),
             unwind_table: OnceCell::new(),
+            linkage: OnceCell::new(),
             path,
             panics: 0,
             located,
@@ -124,7 +127,13 @@ impl Image {
     /// # Errors
     /// When the parser has panicked too often.
     pub fn frames(&mut self, vaddr: u64) -> Result<Vec<RawFrame>, ModuleProblem> {
+        if let Some(stub) = self.stub(vaddr) {
+            return Ok(vec![stub]);
+        }
         let mut frames = self.named_frames(vaddr)?;
+        if let Some(outermost) = frames.last_mut() {
+            self.name_as_exported(outermost);
+        }
         if frames.is_empty() {
             let known = self.start_code(vaddr).or_else(|| self.cold_code(vaddr));
             frames.extend(known.or_else(|| self.nameless_function(vaddr)));
@@ -133,6 +142,41 @@ impl Image {
             frame.language = Language::of(frame, self.located.head.is_go);
         }
         Ok(frames)
+    }
+
+    fn linkage(&self) -> &Linkage {
+        self.linkage.get_or_init(|| Linkage::of(&self.located.path))
+    }
+
+    /// The frame of a stub through which the file calls a function of another.
+    fn stub(&self, vaddr: u64) -> Option<RawFrame> {
+        let find = || self.linkage().stub(vaddr);
+        let (start, name) = guarded(&self.path, find).ok().flatten()?;
+        Some(RawFrame {
+            symbol: name,
+            file: None,
+            line: None,
+            function_start: start,
+            language: Language::Other,
+        })
+    }
+
+    /// Gives a function the name that other files call it by, if it has another one for its own code (`__libc_read`).
+    fn name_as_exported(&self, frame: &mut RawFrame) {
+        // Mangled ones are nobody's alias; the kernel's have the names of the C library's functions that call them.
+        const NO_ALIASES: [&str; 3] = ["_Z", "_R", "__vdso_"];
+        let is_internal = frame.symbol.starts_with('_')
+            && !NO_ALIASES
+                .iter()
+                .any(|start| frame.symbol.starts_with(start));
+        let find = || {
+            self.linkage()
+                .exported(frame.function_start)
+                .map(str::to_owned)
+        };
+        if is_internal && let Ok(Some(name)) = guarded(&self.path, find) {
+            frame.symbol = name;
+        }
     }
 
     fn named_frames(&mut self, vaddr: u64) -> Result<Vec<RawFrame>, ModuleProblem> {

@@ -33,6 +33,7 @@ mod cold;
 mod debug_copy;
 mod demangle;
 mod image;
+mod linkage;
 mod locate;
 mod module;
 mod names;

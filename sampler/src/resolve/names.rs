@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use super::image::RawFrame;
+use super::linkage::STUB;
 use super::types::Symbolized;
 
 /// Displayed names are cut to about this many characters.
@@ -106,6 +107,9 @@ pub(super) struct SymbolParts<'a> {
 
 /// Splits the compiler's suffixes and the symbol version from a name.
 pub(super) fn split(symbol: &str) -> SymbolParts<'_> {
+    if let Some(base) = symbol.strip_suffix(STUB) {
+        return SymbolParts { base, suffix: STUB };
+    }
     // `memcpy@@GLIBC_2.14`; a mangled name never holds an `@`.
     let unversioned = match symbol.find('@') {
         Some(at) if at > 0 => &symbol[..at],
@@ -154,6 +158,9 @@ fn is_symbol_character(character: char) -> bool {
 
 /// The text to show for a clone's suffixes, in front of which the function's name goes.
 fn shown_suffix(suffix: &str) -> String {
+    if suffix == STUB {
+        return suffix.to_owned();
+    }
     let mut shown = String::new();
     let mut words = suffix.split('.').skip(1).peekable();
     while let Some(word) = words.next() {

@@ -1,7 +1,9 @@
 //! The resolver's face: modules in, frames out.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -39,6 +41,7 @@ impl Resolver {
                 options,
                 modules: RwLock::default(),
                 strings: Mutex::default(),
+                real_paths: Mutex::default(),
                 counters: Counters::default(),
             }),
             pool: Mutex::new(None),
@@ -64,6 +67,39 @@ impl Resolver {
         modules.list.push(Arc::new(Module::new(desc.clone())));
         modules.index.insert(key, index);
         ModuleId(index)
+    }
+
+    /// The path of a file without links, so that a library has one name whatever a process calls it by. It stays as it is where there is no such file, or
+    /// another one than the process with this root directory sees.
+    #[must_use]
+    pub fn real_path(&self, path: &str, root: Option<&Path>) -> String {
+        if !path.starts_with('/') {
+            return path.to_owned();
+        }
+        let mut known = self
+            .shared
+            .real_paths
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let real = known.entry(path.to_owned()).or_insert_with(|| {
+            let real = fs::canonicalize(path).ok()?.into_os_string();
+            let real = real.into_string().ok()?;
+            let metadata = fs::metadata(&real).ok()?;
+            Some(RealFile {
+                path: real,
+                device: metadata.dev(),
+                inode: metadata.ino(),
+            })
+        });
+        let Some(real) = real else {
+            return path.to_owned();
+        };
+        // Of a process that has ended no root is left.
+        let seen = root.and_then(|root| fs::metadata(root.join(&path[1..])).ok());
+        match seen {
+            Some(seen) if (seen.dev(), seen.ino()) != (real.device, real.inode) => path.to_owned(),
+            _ => real.path.clone(),
+        }
     }
 
     /// The base name of a module's path.
@@ -328,7 +364,16 @@ pub(super) struct Shared {
     pub cache: Option<CacheStore>,
     modules: RwLock<ModuleTable>,
     strings: Mutex<FastSet<Arc<str>>>,
+    real_paths: Mutex<HashMap<String, Option<RealFile>>>,
     counters: Counters,
+}
+
+/// A file by its path without links.
+#[derive(Debug)]
+struct RealFile {
+    path: String,
+    device: u64,
+    inode: u64,
 }
 
 #[derive(Debug, Default)]

@@ -50,6 +50,8 @@ pub struct RunContext {
     pub python: PythonView,
     /// BOOTTIME of the start of the run.
     pub start_ns: u64,
+    /// The local time at which a process was attached to that ran already, if the run is of one.
+    pub attached_at: Option<String>,
     /// Whether what the closing table says is gathered.
     pub digest: bool,
     /// In which forms summaries are written, if at all.
@@ -120,6 +122,7 @@ impl RunContext {
             openmp_runtime: None,
             python: PythonView::default(),
             start_ns: 0,
+            attached_at: None,
             digest: true,
             profile: None,
             windows: Windows {

@@ -10,6 +10,9 @@ use rsys_config::rank::Rank;
 
 use super::layout::{FileId, Layout, fuller_id, rank_name};
 
+/// What the file is called that short processes share, in place of a process.
+const SHARED: &str = "short";
+
 /// How many numbers are tried behind a name that is taken.
 const NUMBERS_MAX: u32 = 100_000;
 
@@ -44,6 +47,14 @@ impl Claimant<'_> {
             _ => self.pid.to_string(),
         }
     }
+}
+
+fn too_many() -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, "too many traces of that name")
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AlreadyExists
 }
 
 /// The names that were given out in a run.
@@ -88,23 +99,45 @@ impl FileNames {
         Ok((id, file, path))
     }
 
+    /// Creates the file that short processes share.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn create_shared(&mut self, files: &[Layout]) -> io::Result<(File, PathBuf)> {
+        // It is called what it is also where files do not name their processes.
+        let mut files = files.to_vec();
+        files.iter_mut().for_each(|file| file.name_processes = true);
+        let name = (SHARED.to_owned(), NUMBERS_MAX);
+        let (_, made) = self.claim_one_of(&files, vec![name], Layout::create)?;
+        Ok(made)
+    }
+
     fn claim<T>(
         &mut self,
         files: &[Layout],
         claimant: &Claimant<'_>,
         make: impl Fn(&Layout, &FileId) -> io::Result<T>,
     ) -> io::Result<(FileId, T)> {
-        let too_many =
-            || io::Error::new(io::ErrorKind::AlreadyExists, "too many traces of that name");
         let first = files.first().ok_or_else(too_many)?;
-        let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
         if let Some(id) = self.command.take_if(|_| claimant.is_command) {
             match make(first, &id) {
                 Err(error) if is_taken(&error) => {}
                 result => return result.map(|made| (id, made)),
             }
         }
-        for (process, numbers_max) in self.processes(claimant) {
+        let names = self.processes(claimant);
+        self.claim_one_of(files, names, make)
+    }
+
+    /// The first that is free of some names, with a number behind where that helps.
+    fn claim_one_of<T>(
+        &mut self,
+        files: &[Layout],
+        names: Vec<(String, u32)>,
+        make: impl Fn(&Layout, &FileId) -> io::Result<T>,
+    ) -> io::Result<(FileId, T)> {
+        let first = files.first().ok_or_else(too_many)?;
+        for (process, numbers_max) in names {
             let unnumbered: Vec<PathBuf> = files
                 .iter()
                 .map(|file| file.path(&FileId::new(&process, 0)))

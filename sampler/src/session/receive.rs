@@ -358,7 +358,7 @@ fn news(datagram: Datagram) -> Result<News, String> {
     }
     let pid = u32::try_from(sender.pid()).unwrap_or(0);
     if kind == HelloKind::Failed {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let name = procfs::text(format!("/proc/{pid}/comm")).unwrap_or_default();
         return Ok(News::Failure(Failure {
             pid: hello.pid,
             name: name.trim_end().to_owned(),

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use memmap2::{MmapOptions, MmapRaw};
 use rsys_wire::handshake::{Hello, HelloKind};
-use rsys_wire::layout::{Counter, Geometry, Segment};
+use rsys_wire::layout::{Counter, Geometry, SAMPLER_GONE, Segment};
 use rsys_wire::ring::{Consumer, DROP_CAUSES, Drained, RingCount};
 
 use super::presence;
@@ -190,6 +190,13 @@ impl MappedSegment {
         if word.load(Ordering::Relaxed) != heartbeat {
             word.store(heartbeat, Ordering::Relaxed);
         }
+    }
+
+    /// Tells the agent that nobody reads any more, and wakes it where it waits for that.
+    pub fn dismiss(&self) {
+        let word = &self.segment.header().sampler;
+        word.store(SAMPLER_GONE, Ordering::Release);
+        os::futex_wake(word);
     }
 
     /// Runs `send`, which sends a signal to a thread of the process, unless the process executes a program: that would die of it. The agent waits

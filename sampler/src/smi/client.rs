@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-use super::reader;
 use crate::counters::{Gauge, Reading};
 
 /// A reader that does not answer for this time is given up: loading a library for eight GPUs takes
@@ -18,19 +17,28 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// A counter is given up after this many failures in a row.
 const PATIENCE: u32 = 5;
 
+/// A process that reads for us: what it is called, and what stands for its library until that has said its name.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader {
+    /// The name by which this program knows what it is to be.
+    pub name: &'static str,
+    /// For messages.
+    pub library: &'static str,
+}
+
 /// A counter that is wanted of the library.
 #[derive(Debug)]
 pub struct Wanted {
     /// The GPU's address on PCI: `0000:c1:00.0`.
     pub address: String,
     /// Sensors of which the first that the library knows counts.
-    pub sensors: &'static [&'static str],
+    pub sensors: Vec<String>,
     /// Where its values go.
     pub gauge: Gauge,
     /// The GPU.
     pub gpu: String,
     /// What the user calls it.
-    pub metric: &'static str,
+    pub metric: String,
     /// Why the kernel's files do not give it.
     pub reason: String,
     /// Whether the user named it, and wants to hear when there is none.
@@ -40,6 +48,7 @@ pub struct Wanted {
 /// A reader at work.
 #[derive(Debug)]
 pub struct Client {
+    reader: Reader,
     process: Child,
     questions: ChildStdin,
     answers: ChildStdout,
@@ -74,13 +83,13 @@ impl Client {
     ///
     /// # Errors
     /// When no process can be made.
-    pub fn start(library: &str, wanted: Vec<Wanted>) -> io::Result<Self> {
+    pub fn start(reader: Reader, library: &str, wanted: Vec<Wanted>) -> io::Result<Self> {
         // The reader ends with the thread that starts it: the main one.
         let words = wanted
             .iter()
             .map(|one| format!("{}={}", one.address, one.sensors.join("+")));
         let mut process = Command::new("/proc/self/exe")
-            .arg0(reader::NAME)
+            .arg0(reader.name)
             .arg(library)
             .args(words)
             .stdin(Stdio::piped())
@@ -100,6 +109,7 @@ impl Client {
             reported: false,
         };
         Ok(Self {
+            reader,
             process,
             questions,
             answers,
@@ -128,14 +138,14 @@ impl Client {
                 Ok(status) => status.to_string(),
                 Err(error) => error.to_string(),
             };
-            let library = self.library.as_deref().unwrap_or("the SMI library");
+            let library = self.library();
             self.give_up(&format!("{library} ended its process: {end}"));
             self.report(words);
             return Standing::Over;
         }
         match self.asked {
             Some(asked) if asked.elapsed() > SILENCE => {
-                let library = self.library.as_deref().unwrap_or("the SMI library");
+                let library = self.library();
                 self.give_up(&format!("{library} does not answer"));
                 self.report(words);
                 return Standing::Over;
@@ -149,6 +159,11 @@ impl Client {
             return Standing::Over;
         }
         Standing::Going
+    }
+
+    fn library(&self) -> String {
+        let known = self.library.as_deref();
+        known.unwrap_or(self.reader.library).to_owned()
     }
 
     /// Takes all whole lines. Says whether more may come.
@@ -241,10 +256,7 @@ impl Client {
                 gpu, metric, named, ..
             } = &one.wanted;
             let (begin, what) = match (one.has_value, named) {
-                (true, _) => (
-                    format!("{gpu}: not recorded any more"),
-                    (*metric).to_owned(),
-                ),
+                (true, _) => (format!("{gpu}: not recorded any more"), metric.clone()),
                 (false, true) => (
                     format!("{gpu}: no"),
                     format!("{metric} ({})", one.wanted.reason),

@@ -241,7 +241,7 @@ fn succeeds(status: c_int, what: &str) -> Result<(), String> {
 }
 
 /// `0000:c1:00.0`; `place` is bus, device and function.
-fn pci_address(domain: u64, place: u64) -> String {
+pub(crate) fn pci_address(domain: u64, place: u64) -> String {
     format!(
         "{domain:04x}:{:02x}:{:02x}.{:x}",
         place >> 8 & 0xff,

@@ -10,4 +10,6 @@ mod functions;
 mod library;
 pub mod reader;
 
-pub use client::{Client, Standing, Wanted};
+pub(crate) use library::pci_address;
+
+pub use client::{Client, Reader, Standing, Wanted};

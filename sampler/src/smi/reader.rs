@@ -50,7 +50,7 @@ struct Wanted {
 }
 
 /// Makes this process one that a library may do anything in. Returns where the answers go.
-fn set_up() -> io::Result<File> {
+pub(crate) fn set_up() -> io::Result<File> {
     // A library that hangs must not outlive us; and the terminal's signals are not for it.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     for one in [
@@ -95,7 +95,7 @@ fn answer(out: &mut File, mut arguments: impl Iterator<Item = OsString>) -> io::
     Ok(())
 }
 
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.replace('\n', " ")
 }
 

@@ -1,6 +1,7 @@
 //! What `rsys-sample` says at the end.
 
 mod gpu;
+mod job;
 mod nothing;
 mod table;
 mod viewer;
@@ -15,8 +16,9 @@ use crate::emit::profile::Written;
 use crate::words::counted;
 
 pub use self::gpu::gpu_hint;
+pub use self::job::job_table;
 pub use self::nothing::{Circumstances, NoTrace, no_trace};
-use self::nothing::{empty_traces, reason_for_nothing, short_processes};
+use self::nothing::{empty_traces, reason_for_nothing, shared_trace, short_processes};
 pub use self::table::{Run, table};
 
 impl ProcessSummary {
@@ -25,7 +27,9 @@ impl ProcessSummary {
     pub fn line(&self) -> Option<String> {
         let path = match &self.path {
             Some(path) => path.display().to_string(),
-            None if self.trouble.is_none() && self.has_output() => "no trace asked for".to_owned(),
+            None if self.trouble.is_none() && !self.profile.is_empty() => {
+                "no trace asked for".to_owned()
+            }
             None => return None,
         };
         let still = match self.end {
@@ -355,10 +359,12 @@ pub fn lines(
     wanted: Wanted,
 ) -> Vec<String> {
     let mut lines: Vec<String> = processes.iter().filter_map(ProcessSummary::line).collect();
-    let has_traces = !lines.is_empty();
+    let shared = shared_trace(processes);
+    let has_traces = !lines.is_empty() || shared.is_some();
     if !wanted.traces {
         lines.clear();
     }
+    lines.extend(shared);
     let short = short_processes(processes, unstarted);
     match short {
         Some(short) if !has_traces => lines.push(format!("no trace: {short}")),

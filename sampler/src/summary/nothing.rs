@@ -80,7 +80,8 @@ pub fn no_trace(
     unstarted: u64,
     circumstances: &Circumstances,
 ) -> Option<NoTrace> {
-    if processes.iter().any(|process| process.path.is_some()) {
+    let has_trace = |process: &ProcessSummary| process.path.is_some() || process.shared.is_some();
+    if processes.iter().any(has_trace) {
         return None;
     }
     let only_summary = processes
@@ -111,9 +112,23 @@ pub(super) fn empty_traces(
         .then(|| reason_for_nothing(processes, unstarted, circumstances))
 }
 
-/// Of the processes that had too few samples for a trace.
+/// Of the processes that had too few samples for a trace each, and are in one together.
+pub(super) fn shared_trace(processes: &[ProcessSummary]) -> Option<String> {
+    let shared = || processes.iter().filter(|process| process.shared.is_some());
+    let path = shared().find_map(|process| process.shared.as_deref())?;
+    let samples = shared().map(|process| process.tally.samples).sum();
+    Some(format!(
+        "{}: {} of {}; --min-samples 1 gives each a trace of its own",
+        path.display(),
+        counted(samples, "sample"),
+        counted(shared().count() as u64, "short process"),
+    ))
+}
+
+/// Of the processes that had too few samples for a trace, and are in no other.
 pub(super) fn short_processes(processes: &[ProcessSummary], unstarted: u64) -> Option<String> {
-    let short = processes.iter().filter(|process| process.short);
+    let is_lost = |process: &&ProcessSummary| process.short && process.shared.is_none();
+    let short = processes.iter().filter(is_lost);
     let (count, samples) = short.fold((unstarted, unstarted), |(count, samples), process| {
         (count + 1, samples + process.tally.samples)
     });

@@ -16,15 +16,16 @@ const PROCESSES: usize = 8;
 const NAMES: usize = 5;
 /// At most this many GPUs' idleness is shown, those with most of it first.
 const GPUS: usize = 4;
-/// Programs of processes that were too short for a trace that have a line, and what stands behind their names.
+/// Programs of processes that were too short for a trace of their own that have a line, and what stands behind their names.
 const SHORT_PROGRAMS: usize = 3;
 const SHORT: &str = " (no trace: too short)";
+const SHARED: &str = " (short: one trace for all)";
 /// Locks that are named.
 const LOCKS: usize = 3;
 /// What takes less of the whole is not named.
 const LEAST_PERCENT: f64 = 1.0;
 /// No line is cut shorter than this.
-const NARROWEST: usize = 54;
+pub(super) const NARROWEST: usize = 54;
 
 /// What the table is made of.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +48,7 @@ pub struct Run<'a> {
     pub realtime: bool,
 }
 
-/// The lines of the table; none if no process has a trace.
+/// The lines of the table; none if there is no trace.
 #[must_use]
 pub fn table(run: &Run<'_>) -> Vec<String> {
     let mut shown: Vec<&ProcessSummary> = run
@@ -55,28 +56,38 @@ pub fn table(run: &Run<'_>) -> Vec<String> {
         .iter()
         .filter(|process| process.path.is_some())
         .collect();
-    let place = match shown.as_slice() {
-        [] => return Vec::new(),
-        [only] => only.path.as_deref().unwrap_or(run.directory).to_owned(),
+    let shared = run.processes.iter().find_map(|one| one.shared.as_deref());
+    let place = match (shown.as_slice(), shared) {
+        ([], None) => return Vec::new(),
+        ([], Some(shared)) => shared.to_owned(),
+        ([only], None) => only.path.as_deref().unwrap_or(run.directory).to_owned(),
         _ => run.directory.to_owned(),
     };
     let viewed = match shown.as_slice() {
-        [only] => only.overview.as_deref().unwrap_or(&place).to_owned(),
-        _ => place.clone(),
+        [only] => only.overview.as_deref().or(only.path.as_deref()),
+        _ => None,
     };
+    let viewed = viewed.unwrap_or(&place).to_owned();
     let viewed = short_path(&viewed);
     shown.sort_by_key(|process| (std::cmp::Reverse(time_of(process)), process.pid));
     let place = short_path(&place);
     let mut lines = vec![format!(
         "{} in {}: {place}",
-        counted(shown.len() as u64, "trace"),
+        counted(shown.len() as u64 + u64::from(shared.is_some()), "trace"),
         time(run.wall)
     )];
     lines.extend(processes(&shown, run));
     if run.event.is_none() {
         lines.extend(shown.first().and_then(|process| wall(process, run)));
     }
-    let digests = || shown.iter().map(|process| &process.digest);
+    let sharing = || run.processes.iter().filter(|one| one.shared.is_some());
+    let digests = || {
+        shown
+            .iter()
+            .copied()
+            .chain(sharing())
+            .map(|one| &one.digest)
+    };
     let cpu_ns = digests().map(|digest| digest.cpu_ns).sum();
     let functions = digests().flat_map(|digest| &digest.functions);
     lines.extend(run.event.map(|event| format!("{event}, by function:")));
@@ -132,9 +143,18 @@ impl ProcessRow<'_> {
         let of = self.of.iter().map(|one| time_of(one));
         of.sum::<u64>() + self.unstarted_ns
     }
+
+    /// What is said of the traces of short processes. Those that have one may stand beside others that ended before they began to record.
+    fn where_short(&self) -> &'static str {
+        if self.of.iter().any(|one| one.shared.is_some()) {
+            SHARED
+        } else {
+            SHORT
+        }
+    }
 }
 
-/// Processes that were too short for a trace, by the names of their programs; the busiest first.
+/// Processes that were too short for a trace of their own, by the names of their programs; the busiest first.
 fn short_rows<'a>(run: &Run<'a>) -> Vec<ProcessRow<'a>> {
     let mut short: BTreeMap<&str, ProcessRow<'_>> = BTreeMap::new();
     let is_short = |one: &&ProcessSummary| one.short && one.tally.samples > 0;
@@ -149,7 +169,7 @@ fn short_rows<'a>(run: &Run<'a>) -> Vec<ProcessRow<'a>> {
     let mut rows: Vec<_> = short
         .into_iter()
         .map(|(name, row)| ProcessRow {
-            name: format!("{} x {name}{SHORT}", row.count()),
+            name: format!("{} x {name}{}", row.count(), row.where_short()),
             ..row
         })
         .collect();
@@ -157,12 +177,14 @@ fn short_rows<'a>(run: &Run<'a>) -> Vec<ProcessRow<'a>> {
     if rows.len() > SHORT_PROGRAMS {
         let rest = rows.split_off(SHORT_PROGRAMS - 1);
         let count: u64 = rest.iter().map(ProcessRow::count).sum();
-        rows.push(ProcessRow {
-            unstarted: 0,
+        let mut other = ProcessRow {
+            unstarted: rest.iter().map(|row| row.unstarted).sum(),
             unstarted_ns: rest.iter().map(|row| row.unstarted_ns).sum(),
             of: rest.into_iter().flat_map(|row| row.of).collect(),
-            name: format!("{count} x other programs{SHORT}"),
-        });
+            name: String::new(),
+        };
+        other.name = format!("{count} x other programs{}", other.where_short());
+        rows.push(other);
     }
     rows
 }
@@ -327,7 +349,7 @@ fn idle(gpu: &GpuTime) -> Vec<String> {
     if let Some((place, ns)) = &gpu.late_place
         && percent(*ns, gpu.total_ns) >= LEAST_PERCENT
     {
-        lines.push(format!("     {} waiting for {place} to launch", share(*ns)));
+        lines.push(format!("     {} before launches from {place}", share(*ns)));
     }
     lines
 }
@@ -369,7 +391,7 @@ fn lost(processes: &[ProcessSummary]) -> Option<String> {
 }
 
 /// A path as the user would type it: from the folder that they are in, if it is below.
-fn short_path(path: &Path) -> String {
+pub(super) fn short_path(path: &Path) -> String {
     let here = std::env::current_dir().ok();
     let below = here
         .as_deref()
@@ -381,12 +403,12 @@ fn nanoseconds(ns: u64) -> String {
     time(Duration::from_nanos(ns))
 }
 
-fn percent(part: u64, whole: u64) -> f64 {
+pub(super) fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
 /// A line of at most so many characters.
-fn shorten(line: &str, width: usize) -> String {
+pub(super) fn shorten(line: &str, width: usize) -> String {
     if line.chars().count() <= width {
         return line.to_owned();
     }
@@ -471,7 +493,7 @@ mod tests {
                 " CPU   75.0 %  multiply",
                 " GPU  100.0 %  3 x gemm",
                 "GPU 0 idle 60 %: 55 % not yet launched, 5 % launched",
-                "     50 % waiting for step (train.py:7) to launch",
+                "     50 % before launches from step (train.py:7)",
                 "warning: lost: 2 events",
                 "next: rsys-report view /out/t-7.proto   in the Perfetto UI",
                 "      rsys-report /out/t-7.proto   where the time went",

@@ -36,6 +36,7 @@ pub(super) fn process() -> ProcessSummary {
         path: Some("/out/t-7.proto".into()),
         parts: Vec::new(),
         overview: None,
+        shared: None,
         profile: Written::default(),
         trouble: None,
         short: false,
@@ -159,6 +160,23 @@ fn short_processes_are_told_in_one_line() {
         lines(&one, 0, false),
         ["no trace: 1 short process left no trace: 10 samples in all; --min-samples 1 keeps them"]
     );
+}
+
+#[test]
+fn short_processes_that_share_a_trace_are_told_with_it() {
+    let short = ProcessSummary {
+        path: None,
+        short: true,
+        shared: Some("/out/t-short.proto".into()),
+        ..process()
+    };
+    let expected = "/out/t-short.proto: 20 samples of 2 short processes; --min-samples 1 gives each a trace of its own";
+    let all = [short.clone(), process(), short];
+    assert_eq!(lines(&all, 0, false)[1..], [expected]);
+    // One that ended before it began to record is in no trace.
+    let lost = "1 short process left no trace: 1 sample in all; --min-samples 1 keeps them";
+    assert_eq!(lines(&all, 1, false)[1..], [expected, lost]);
+    assert_eq!(no_trace(&all[..1], 0, &usual()), None);
 }
 
 #[test]

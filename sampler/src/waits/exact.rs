@@ -27,7 +27,7 @@ const TOGETHER_NS: u64 = 10_000_000;
 /// Shorter times between a thread's wake-up and its processor are not told.
 const WOKEN_SHORTEST_NS: u64 = 100_000;
 /// Maximum time that times off the processor are kept until a look corrects them.
-const CORRECTED_AFTER_NS: u64 = 300_000_000;
+const CORRECTED_AFTER_NS: u64 = 1_000_000_000;
 
 /// A time in which a thread was off the processor: CLOCK_BOOTTIME.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,16 @@ struct Return {
     ns: u64,
     /// As far as it waited for the processor.
     delay_ns: u64,
+}
+
+impl Return {
+    /// No more than a time.
+    fn within(self, ns: u64) -> Self {
+        Self {
+            ns: self.ns.min(ns),
+            delay_ns: self.delay_ns.min(ns),
+        }
+    }
 }
 
 /// What is known of the waits of a process.
@@ -282,31 +292,46 @@ impl Thread {
         let Some(current_ns) = current_ns.filter(|begin_ns| *begin_ns <= time_ns) else {
             return;
         };
+        let mut between = None;
         if let Some(before) = self.anchor.replace(anchor) {
             let since_ns = |one: &OffTime| one.end_ns - one.begin_ns.max(before.time_ns);
-            let (mut blocked_ns, mut preempted_ns, mut waits) = (0, 0, 0);
+            let (mut preempted_ns, mut waits_ns) = (0, Vec::new());
             for one in self.ended.range(..over) {
                 match one.preempted {
                     true => preempted_ns += since_ns(one),
-                    false => {
-                        blocked_ns += since_ns(one);
-                        waits += 1;
-                    }
+                    false => waits_ns.push(since_ns(one)),
                 }
             }
-            blocked_ns += time_ns - current_ns.max(before.time_ns);
+            let blocked_ns =
+                waits_ns.iter().sum::<u64>() + time_ns - current_ns.max(before.time_ns);
             let cpu_ns = used.cpu_ns.saturating_sub(before.used.cpu_ns);
             let delay_ns = used.delay_ns.saturating_sub(before.used.delay_ns);
             let truly_ns = (time_ns - before.time_ns).saturating_sub(cpu_ns + delay_ns);
-            let of_each = |ns: u64| ns.checked_div(waits);
-            let back_ns = of_each(blocked_ns.saturating_sub(truly_ns));
-            let delay_ns = of_each(delay_ns.saturating_sub(preempted_ns));
-            if let (Some(ns), Some(delay_ns)) = (back_ns, delay_ns) {
+            waits_ns.sort_unstable();
+            let count = waits_ns.len() as u64;
+            let together = Return {
+                ns: blocked_ns.saturating_sub(truly_ns),
+                delay_ns: delay_ns.saturating_sub(preempted_ns),
+            };
+            // Of later ones without a look the mean is known.
+            if let (Some(ns), Some(delay_ns)) = (
+                together.ns.checked_div(count),
+                together.delay_ns.checked_div(count),
+            ) {
                 self.back = Return { ns, delay_ns };
             }
+            let each = Return {
+                ns: of_each(&waits_ns, together.ns),
+                delay_ns: of_each(&waits_ns, together.delay_ns),
+            };
+            between = Some((before.time_ns, each));
         }
         for off in self.ended.drain(..over).collect::<Vec<_>>() {
-            self.end(off, self.back, out);
+            let back = match between {
+                Some((since_ns, each)) => each.within(off.end_ns - off.begin_ns.max(since_ns)),
+                None => self.back,
+            };
+            self.end(off, back, out);
         }
     }
 
@@ -470,6 +495,19 @@ impl Thread {
         out.extend(together.map(WaitRecord::Past));
         self.tried.0 = self.unnamed.len();
     }
+}
+
+/// Distributes a correction over times, in ascending order: the maximum that is taken off each, so that `together_ns` is taken off in all. Times shorter than that become 0.
+fn of_each(times_ns: &[u64], together_ns: u64) -> u64 {
+    let mut left_ns = together_ns;
+    for (at, time_ns) in times_ns.iter().enumerate() {
+        let each_ns = left_ns / (times_ns.len() - at) as u64;
+        if each_ns <= *time_ns {
+            return each_ns;
+        }
+        left_ns -= time_ns;
+    }
+    times_ns.last().copied().unwrap_or(0)
 }
 
 /// Whether it is not the profiler that waits.

@@ -30,6 +30,8 @@ const PAGE_BYTES: u64 = 4096;
 /// What is copied of a stack at first, and when that does not suffice.
 const STACK_BYTES: u64 = 16 << 10;
 const MORE_STACK_BYTES: u64 = 64 << 10;
+/// What is copied of the stack of a thread that is stopped for the time of the copy: a few hundred microseconds at most.
+const WHOLE_STACK_BYTES: u64 = 256 << 10;
 /// Pieces of memory outside of modules in one walk, beyond which a stack is not believed.
 const PIECES_MAX: usize = 64;
 /// Pages of modules that are kept: 32 MiB.
@@ -133,18 +135,66 @@ impl Image {
         }
     }
 
-    fn walk_once(&self, blocked: &Blocked, depth_max: usize) -> Walked {
+    /// Walks the stack of a stopped thread from all its registers, at most `depth_max` frames of it.
+    pub fn walk_from(&mut self, registers: &Registers, depth_max: usize) -> Walked {
+        if self.is_older_than(REFRESH_ON_DOUBT) {
+            self.refresh();
+        }
+        self.walk_registers(registers, depth_max)
+    }
+
+    /// Copies what is likely to be all of a stopped thread's stack, for [`Image::walk_copied`].
+    pub fn copy_stack(&mut self, registers: &Registers) {
         self.pieces.borrow_mut().clear();
         self.stray.set(false);
-        self.fetch(blocked.sp & !7, STACK_BYTES);
+        self.fetch(registers.sp() & !7, WHOLE_STACK_BYTES);
+    }
+
+    /// Walks the stack that was copied last, with the modules that are known. The thread may run again meanwhile.
+    #[must_use]
+    pub fn walk_copied(&self, registers: &Registers, depth_max: usize) -> Walked {
+        self.walk_pieces(registers, depth_max)
+    }
+
+    /// The module with code at an address.
+    #[must_use]
+    pub fn module_at(&self, address: u64) -> Option<&Module> {
+        Some(&self.modules[self.index_of(address)?])
+    }
+
+    /// All modules, as they are now.
+    pub fn all_modules(&mut self) -> &[Module] {
+        self.refresh();
+        &self.modules
+    }
+
+    /// The eight bytes at an address.
+    #[must_use]
+    pub fn word_of(&self, address: u64) -> Option<u64> {
+        let mut word = [0; 8];
+        (self.read(address, &mut word) == word.len()).then(|| u64::from_le_bytes(word))
+    }
+
+    fn walk_once(&self, blocked: &Blocked, depth_max: usize) -> Walked {
+        let arguments = blocked.call.as_ref().map(|call| call.arguments);
+        let registers = Registers::of_blocked(blocked.pc, blocked.sp, arguments);
+        self.walk_registers(&registers, depth_max)
+    }
+
+    fn walk_registers(&self, registers: &Registers, depth_max: usize) -> Walked {
+        self.pieces.borrow_mut().clear();
+        self.stray.set(false);
+        self.fetch(registers.sp() & !7, STACK_BYTES);
+        self.walk_pieces(registers, depth_max)
+    }
+
+    fn walk_pieces(&self, registers: &Registers, depth_max: usize) -> Walked {
         let mut words = vec![0; depth_max];
         let mut frames = FrameBuffer::new(&mut words);
         let engine = RuleCache::new(&self.rules).map_or(CfiEngine::without_cache(), CfiEngine::new);
-        let arguments = blocked.call.as_ref().map(|call| call.arguments);
-        let registers = Registers::of_blocked(blocked.pc, blocked.sp, arguments);
         let end = engine
             .scanning(SCANNED_WORDS)
-            .walk(&registers, self, self, &mut frames);
+            .walk(registers, self, self, &mut frames);
         Walked {
             words: frames.into_words().into(),
             completeness: match end {

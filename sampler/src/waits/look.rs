@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 
 use super::image::{Image, Walked};
-use super::python::{Python, PythonLook, PythonThread};
+use super::python::{INTERPRETER_LOCK, Python, PythonLook, PythonThread};
 use super::record::{Completeness, Missed, Wait, WaitRecord};
 use super::syscalls;
 use super::thread::{Blocked, State, ThreadFiles, Turns};
@@ -26,9 +26,6 @@ const RECORD_SHARE: u64 = 8;
 const RECORD_AGAIN_NS: u64 = 1_000_000_000;
 /// Names of threads are read again after the thread's known age, but between these times.
 const NAME_AGAIN_NS: (u64, u64) = (10_000_000, 1_000_000_000);
-
-/// What a thread waits for that waits until it may run Python.
-const INTERPRETER_LOCK: &str = "the interpreter's lock (GIL)";
 
 /// How looks are made.
 #[derive(Debug, Clone)]
@@ -171,6 +168,10 @@ impl Eye<'_> {
             && turns.count != 0
             && turns.count == before.count
         {
+            // Who was woken has had no turn yet, and waits for a processor.
+            if thread.files.state(tasks) == Ok(State::Running) {
+                return Ok(());
+            }
             wait.last_seen_ns = now_ns;
             thread.blocked = Some((now_ns, turns));
             self.goes_on(thread, now_ns);

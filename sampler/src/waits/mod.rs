@@ -15,16 +15,16 @@
 mod blocks;
 mod debug_frames;
 pub mod exact;
-mod image;
+pub mod image;
 mod look;
-mod maps;
+pub mod maps;
 mod poller;
 mod process;
-mod python;
+pub mod python;
 pub mod record;
 mod seen;
 mod states;
-mod syscalls;
-mod thread;
+pub mod syscalls;
+pub mod thread;
 
 pub use poller::Waits;

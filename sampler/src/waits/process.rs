@@ -274,7 +274,7 @@ impl Open {
 
     /// The id of a thread in its own pid namespace.
     fn inner_tid(&self, tid: u32) -> Option<u32> {
-        let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+        let status = procfs::text(format!("/proc/{tid}/status")).ok()?;
         let line = status
             .lines()
             .find_map(|line| line.strip_prefix("NSpid:"))?;

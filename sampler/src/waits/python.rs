@@ -21,6 +21,9 @@ use super::states::{OwnState, States};
 use super::syscalls;
 use super::thread::Blocked;
 
+/// What a thread waits for that waits until it may run Python.
+pub const INTERPRETER_LOCK: &str = "the interpreter's lock (GIL)";
+
 /// As much of texts as the agent records, so that both say the same of a code object.
 const NAME_BYTES: u64 = 1024;
 const FILE_BYTES: u64 = 2048;
@@ -87,6 +90,14 @@ pub struct PythonLook {
     pub lock: Option<InterpreterLock>,
     interpreter: Option<usize>,
     codes: Vec<WaitCode>,
+}
+
+impl PythonLook {
+    /// Whether the thread is in an interpreter, if perhaps in no Python function.
+    #[must_use]
+    pub fn is_in_interpreter(&self) -> bool {
+        self.interpreter.is_some()
+    }
 }
 
 impl Python {
@@ -210,6 +221,32 @@ impl Python {
             told
         });
         Some(look)
+    }
+
+    /// Has the next looks read the lists of threads at once: they are made once, and cannot wait for another look.
+    pub fn read_lists_anew(&mut self) {
+        for known in &mut self.interpreters {
+            known.states.read_anew();
+        }
+    }
+
+    /// Whether a thread holds the lock of an interpreter that it has entered, at the moment of this look at it.
+    #[must_use]
+    pub fn holds_lock(&self, look: &PythonLook, thread: &PythonThread) -> bool {
+        let known = look.interpreter.map(|index| &self.interpreters[index]);
+        let Some(Known {
+            interpreter: Some(interpreter),
+            states,
+            ..
+        }) = known
+        else {
+            return false;
+        };
+        let is_own = |state: u64| state != 0 && thread.own.all.contains(&state);
+        let mut locks = states.locks(&self.memory, interpreter);
+        locks.any(|lock| {
+            outside::lock_holder_state(&self.memory, interpreter, &lock).is_some_and(is_own)
+        })
     }
 
     /// Records what a look has found for the first time.

@@ -133,9 +133,23 @@ impl States {
         interpreter: &Interpreter,
         word: u64,
     ) -> Option<Range<u64>> {
+        self.locks(memory, interpreter)
+            .find(|lock| lock.contains(&word))
+    }
+
+    /// The memory of all locks that states share.
+    pub fn locks(
+        &self,
+        memory: &Blocks,
+        interpreter: &Interpreter,
+    ) -> impl Iterator<Item = Range<u64>> {
         let states = self.interpreters.iter();
-        let mut locks = states.filter_map(|state| outside::lock(memory, interpreter, *state));
-        locks.find(|lock| lock.contains(&word))
+        states.filter_map(|state| outside::lock(memory, interpreter, *state))
+    }
+
+    /// Has the lists read at the next question that they can answer.
+    pub fn read_anew(&mut self) {
+        self.listed = None;
     }
 
     /// The state of a thread among those that are listed under `tid`, or among all; 0 if none is.

@@ -1,14 +1,14 @@
 //! What a system call waits for, in words: `nanosleep`, `read(pipe)`, `futex(FUTEX_WAIT)`,
 //! `ioctl(/dev/kfd WAIT_EVENTS)`.
 
+use syscalls::Sysno;
+
 use super::image::Image;
 use super::thread::Call;
 
 /// What the first argument of a call says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum About {
-    /// Nothing that we would say.
-    Nothing,
     /// It is a descriptor.
     Descriptor,
     /// It points to `pollfd`s; the second argument is their number.
@@ -19,107 +19,48 @@ enum About {
     Ioctl,
 }
 
-/// Calls that can block.
-const CALLS: &[(i64, &str, About)] = &[
-    (libc::SYS_read, "read", About::Descriptor),
-    (libc::SYS_write, "write", About::Descriptor),
-    (libc::SYS_readv, "readv", About::Descriptor),
-    (libc::SYS_writev, "writev", About::Descriptor),
-    (libc::SYS_pread64, "pread64", About::Descriptor),
-    (libc::SYS_pwrite64, "pwrite64", About::Descriptor),
-    (libc::SYS_preadv, "preadv", About::Descriptor),
-    (libc::SYS_pwritev, "pwritev", About::Descriptor),
-    (libc::SYS_preadv2, "preadv2", About::Descriptor),
-    (libc::SYS_pwritev2, "pwritev2", About::Descriptor),
-    (libc::SYS_openat, "openat", About::Nothing),
-    (libc::SYS_openat2, "openat2", About::Nothing),
-    (libc::SYS_close, "close", About::Descriptor),
-    (libc::SYS_fsync, "fsync", About::Descriptor),
-    (libc::SYS_fdatasync, "fdatasync", About::Descriptor),
-    (libc::SYS_sync, "sync", About::Nothing),
-    (libc::SYS_syncfs, "syncfs", About::Descriptor),
-    (
-        libc::SYS_sync_file_range,
-        "sync_file_range",
-        About::Descriptor,
-    ),
-    (libc::SYS_msync, "msync", About::Nothing),
-    (libc::SYS_fallocate, "fallocate", About::Descriptor),
-    (libc::SYS_ftruncate, "ftruncate", About::Descriptor),
-    (libc::SYS_flock, "flock", About::Descriptor),
-    (libc::SYS_fcntl, "fcntl", About::Descriptor),
-    (libc::SYS_sendfile, "sendfile", About::Descriptor),
-    (libc::SYS_splice, "splice", About::Descriptor),
-    (libc::SYS_tee, "tee", About::Descriptor),
-    (libc::SYS_vmsplice, "vmsplice", About::Descriptor),
-    (
-        libc::SYS_copy_file_range,
-        "copy_file_range",
-        About::Descriptor,
-    ),
-    (libc::SYS_getdents64, "getdents64", About::Descriptor),
-    (libc::SYS_fstat, "fstat", About::Descriptor),
-    (libc::SYS_statx, "statx", About::Nothing),
-    (libc::SYS_ioctl, "ioctl", About::Ioctl),
-    (libc::SYS_ppoll, "ppoll", About::Poll),
-    (libc::SYS_pselect6, "pselect6", About::Nothing),
-    (libc::SYS_epoll_pwait, "epoll_pwait", About::Nothing),
-    (libc::SYS_epoll_pwait2, "epoll_pwait2", About::Nothing),
-    (libc::SYS_futex, "futex", About::Futex),
-    (libc::SYS_futex_waitv, "futex_waitv", About::Nothing),
-    (libc::SYS_nanosleep, "nanosleep", About::Nothing),
-    (libc::SYS_clock_nanosleep, "clock_nanosleep", About::Nothing),
-    (libc::SYS_accept, "accept", About::Descriptor),
-    (libc::SYS_accept4, "accept4", About::Descriptor),
-    (libc::SYS_connect, "connect", About::Descriptor),
-    (libc::SYS_recvfrom, "recvfrom", About::Descriptor),
-    (libc::SYS_recvmsg, "recvmsg", About::Descriptor),
-    (libc::SYS_recvmmsg, "recvmmsg", About::Descriptor),
-    (libc::SYS_sendto, "sendto", About::Descriptor),
-    (libc::SYS_sendmsg, "sendmsg", About::Descriptor),
-    (libc::SYS_sendmmsg, "sendmmsg", About::Descriptor),
-    (libc::SYS_shutdown, "shutdown", About::Descriptor),
-    (libc::SYS_wait4, "wait4", About::Nothing),
-    (libc::SYS_waitid, "waitid", About::Nothing),
-    (libc::SYS_rt_sigtimedwait, "rt_sigtimedwait", About::Nothing),
-    (libc::SYS_rt_sigsuspend, "rt_sigsuspend", About::Nothing),
-    (libc::SYS_semop, "semop", About::Nothing),
-    (libc::SYS_semtimedop, "semtimedop", About::Nothing),
-    (libc::SYS_msgrcv, "msgrcv", About::Nothing),
-    (libc::SYS_msgsnd, "msgsnd", About::Nothing),
-    (libc::SYS_mq_timedreceive, "mq_timedreceive", About::Nothing),
-    (libc::SYS_mq_timedsend, "mq_timedsend", About::Nothing),
-    (libc::SYS_io_getevents, "io_getevents", About::Nothing),
-    (libc::SYS_io_submit, "io_submit", About::Nothing),
-    (libc::SYS_io_uring_enter, "io_uring_enter", About::Nothing),
-    (libc::SYS_mmap, "mmap", About::Nothing),
-    (libc::SYS_munmap, "munmap", About::Nothing),
-    (libc::SYS_mremap, "mremap", About::Nothing),
-    (libc::SYS_mprotect, "mprotect", About::Nothing),
-    (libc::SYS_madvise, "madvise", About::Nothing),
-    (libc::SYS_brk, "brk", About::Nothing),
-    (libc::SYS_mlock, "mlock", About::Nothing),
-    (libc::SYS_membarrier, "membarrier", About::Nothing),
-    (libc::SYS_clone, "clone", About::Nothing),
-    (libc::SYS_clone3, "clone3", About::Nothing),
-    (libc::SYS_execve, "execve", About::Nothing),
-    (libc::SYS_exit, "exit", About::Nothing),
-    (libc::SYS_exit_group, "exit_group", About::Nothing),
-    (libc::SYS_sched_yield, "sched_yield", About::Nothing),
-    (libc::SYS_getrandom, "getrandom", About::Nothing),
-    (libc::SYS_userfaultfd, "userfaultfd", About::Nothing),
-    (libc::SYS_restart_syscall, "restart_syscall", About::Nothing),
-    (libc::SYS_poll, "poll", About::Poll),
-    (libc::SYS_select, "select", About::Nothing),
-    (libc::SYS_epoll_wait, "epoll_wait", About::Nothing),
-    (libc::SYS_pause, "pause", About::Nothing),
-    (libc::SYS_open, "open", About::Nothing),
-    (libc::SYS_stat, "stat", About::Nothing),
-    (libc::SYS_lstat, "lstat", About::Nothing),
-    (libc::SYS_unlink, "unlink", About::Nothing),
-    (libc::SYS_rename, "rename", About::Nothing),
-    (libc::SYS_fork, "fork", About::Nothing),
-    (libc::SYS_vfork, "vfork", About::Nothing),
+/// Calls whose arguments say what they wait for.
+const CALLS: &[(Sysno, About)] = &[
+    (Sysno::read, About::Descriptor),
+    (Sysno::write, About::Descriptor),
+    (Sysno::readv, About::Descriptor),
+    (Sysno::writev, About::Descriptor),
+    (Sysno::pread64, About::Descriptor),
+    (Sysno::pwrite64, About::Descriptor),
+    (Sysno::preadv, About::Descriptor),
+    (Sysno::pwritev, About::Descriptor),
+    (Sysno::preadv2, About::Descriptor),
+    (Sysno::pwritev2, About::Descriptor),
+    (Sysno::close, About::Descriptor),
+    (Sysno::fsync, About::Descriptor),
+    (Sysno::fdatasync, About::Descriptor),
+    (Sysno::syncfs, About::Descriptor),
+    (Sysno::sync_file_range, About::Descriptor),
+    (Sysno::fallocate, About::Descriptor),
+    (Sysno::ftruncate, About::Descriptor),
+    (Sysno::flock, About::Descriptor),
+    (Sysno::fcntl, About::Descriptor),
+    (Sysno::sendfile, About::Descriptor),
+    (Sysno::splice, About::Descriptor),
+    (Sysno::tee, About::Descriptor),
+    (Sysno::vmsplice, About::Descriptor),
+    (Sysno::copy_file_range, About::Descriptor),
+    (Sysno::getdents64, About::Descriptor),
+    (Sysno::fstat, About::Descriptor),
+    (Sysno::ioctl, About::Ioctl),
+    (Sysno::ppoll, About::Poll),
+    (Sysno::futex, About::Futex),
+    (Sysno::accept, About::Descriptor),
+    (Sysno::accept4, About::Descriptor),
+    (Sysno::connect, About::Descriptor),
+    (Sysno::recvfrom, About::Descriptor),
+    (Sysno::recvmsg, About::Descriptor),
+    (Sysno::recvmmsg, About::Descriptor),
+    (Sysno::sendto, About::Descriptor),
+    (Sysno::sendmsg, About::Descriptor),
+    (Sysno::sendmmsg, About::Descriptor),
+    (Sysno::shutdown, About::Descriptor),
+    (Sysno::poll, About::Poll),
 ];
 
 /// Operations of futex(2) that wait.
@@ -178,13 +119,17 @@ pub fn label_outside_calls(stat: &str) -> &'static str {
 
 /// What a thread waits for that is blocked in a system call.
 pub fn label(call: &Call, host_pid: u32, image: &Image) -> String {
-    let known = CALLS.iter().find(|(number, ..)| *number == call.number);
-    let Some(&(_, name, about)) = known else {
+    let known = usize::try_from(call.number).ok().and_then(Sysno::new);
+    let Some(known) = known else {
         return format!("syscall {}", call.number);
+    };
+    let name = known.name();
+    let about = CALLS.iter().find(|(number, _)| *number == known);
+    let Some(&(_, about)) = about else {
+        return name.to_owned();
     };
     let [first, second, ..] = call.arguments;
     let what = match about {
-        About::Nothing => None,
         About::Descriptor => descriptor(host_pid, first),
         About::Poll => polled(host_pid, first, second, image),
         About::Futex => {
@@ -306,6 +251,7 @@ mod tests {
             (libc::SYS_ppoll, [place, 1], "ppoll(pipe)"),
             (libc::SYS_ppoll, [place, 3], "ppoll(3 descriptors)"),
             (libc::SYS_ioctl, [fd, 0x4b0c], "ioctl(pipe)"),
+            (libc::SYS_unlinkat, [0, 0], "unlinkat"),
             (99_999, [0, 0], "syscall 99999"),
         ] {
             let [first, second] = arguments;

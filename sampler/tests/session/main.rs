@@ -64,7 +64,8 @@ fn kill_self(signal: i32) {
 fn work(ended: bool) -> FakeAgent {
     let agent = FakeAgent::new(1, 4, RING_WORDS);
     agent.announce();
-    let base = fake::boot_time_ns();
+    // What its samples stand for lies behind its start.
+    let base = fake::boot_time_ns() + 10 * MILLISECOND;
     let (first, second) = (agent.ring(0), agent.ring(1));
     let pid = std::process::id();
     put_start(&first, base, pid, "main");

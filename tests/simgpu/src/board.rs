@@ -60,6 +60,10 @@ pub struct GpuBoard {
     pub copied_bytes: AtomicU64,
     /// Kernels that hang.
     pub hung: AtomicU64,
+    /// Kernels that ended, and their waves.
+    pub kernels: AtomicU64,
+    /// See `kernels`.
+    pub waves: AtomicU64,
     /// Kernels of collectives that were started.
     pub collectives: AtomicU64,
     /// Not zero: the GPU is gone.

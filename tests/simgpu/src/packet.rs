@@ -3,6 +3,9 @@
 /// Bytes of a packet.
 pub const PACKET_BYTES: u64 = 64;
 
+/// PM4's packet that executes commands elsewhere, with its length.
+const INDIRECT_BUFFER: u32 = 0xc002_3f00;
+
 /// Header of a slot that holds nothing.
 pub const INVALID: u16 = 1;
 
@@ -53,8 +56,13 @@ pub enum Request {
         /// How it is compared.
         condition: u32,
     },
-    /// Commands for the command processor itself: cache maintenance, nothing to see.
-    Commands,
+    /// Commands for the command processor itself, PM4: cache maintenance, nothing to see, and performance counters.
+    Commands {
+        /// Where they are; 0: in the packet itself.
+        address: u64,
+        /// How many words.
+        words: u32,
+    },
     /// Something that a GPU cannot do.
     Unsupported(u8),
 }
@@ -79,7 +87,14 @@ impl Packet {
         let signals = || std::array::from_fn(|index| u64_at(8 + 8 * index));
         let header = u16_at(0);
         let request = match (header as u8, bytes[2]) {
-            (0, 1) => Request::Commands,
+            (0, 1) if u32_at(4) == INDIRECT_BUFFER => Request::Commands {
+                address: u64_at(8) & 0xffff_ffff_ffff,
+                words: u32_at(16) & 0xf_ffff,
+            },
+            (0, 1) => Request::Commands {
+                address: 0,
+                words: 0,
+            },
             (0, 2) => Request::Value {
                 signal: u64_at(8),
                 value: u64_at(16).cast_signed(),

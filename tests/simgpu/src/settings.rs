@@ -46,6 +46,28 @@ pub struct Machine {
     /// What the driver tells whoever watches GPUs.
     #[serde(default)]
     pub events: Vec<DriverEvent>,
+    /// What performance counters count, beside those that are built in.
+    #[serde(default)]
+    pub counters: Vec<CounterRule>,
+}
+
+/// What an event of a block counts, in each of the block's instances.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CounterRule {
+    /// The block: `SQ`, `TCC` …
+    pub block: String,
+    /// The event's number.
+    pub event: u32,
+    /// For each second since the counter was started.
+    #[serde(default)]
+    pub per_second: f64,
+    /// For each wave of the kernels that ended meanwhile.
+    #[serde(default)]
+    pub per_wave: f64,
+    /// For each of these kernels.
+    #[serde(default)]
+    pub per_kernel: f64,
 }
 
 /// One GPU.
@@ -63,6 +85,10 @@ pub struct Gpu {
     pub compute_units: u32,
     /// Number of shader engines.
     pub shader_engines: u32,
+    /// Dies.
+    pub dies: u32,
+    /// Work-items of a wave.
+    pub wave_size: u32,
     /// Greatest engine clock.
     pub clock_mhz: u32,
     /// The engine clock under load: kernels take as much longer as it is below the greatest.

@@ -75,6 +75,25 @@ pub struct CopyRecord {
     pub ticks: (u64, u64),
 }
 
+/// A performance counter that was read.
+#[derive(Debug)]
+pub struct CounterRecord {
+    /// The GPU's index.
+    pub gpu: usize,
+    /// The block, and the event that was selected.
+    pub block: &'static str,
+    /// See `block`.
+    pub event: u32,
+    /// Of which die.
+    pub die: u32,
+    /// Of which engine and instance, as GRBM_GFX_INDEX has it.
+    pub place: u32,
+    /// Since it was started.
+    pub value: u64,
+    /// When.
+    pub tick: u64,
+}
+
 /// Where the truth is written.
 #[derive(Debug)]
 pub struct Truth {
@@ -158,6 +177,22 @@ impl Truth {
         } = record;
         self.line(record.ticks, format_args!(
             r#""type":"copy","gpu":{gpu},"queue":{queue},"index":{index},"from":{from},"to":{to},"bytes":{bytes}"#
+        ));
+    }
+
+    /// What a performance counter was read as.
+    pub fn counter(&mut self, record: &CounterRecord) {
+        let CounterRecord {
+            gpu,
+            block,
+            event,
+            die,
+            place,
+            value,
+            tick,
+        } = record;
+        self.line((*tick, *tick), format_args!(
+            r#""type":"counter","gpu":{gpu},"block":"{block}","event":{event},"die":{die},"place":{place},"value":{value}"#
         ));
     }
 

@@ -31,4 +31,4 @@ pub use programs::{
 pub use ranks::RanksOnGpus;
 pub use stack::{Stack, entering, runtimes_dir};
 pub use told::{EXACT_NS, Op, accounts, ops};
-pub use truth::{Barrier, Copy, Dispatch, Record, Truth};
+pub use truth::{Barrier, Copy, CounterRead, Dispatch, Record, Truth};

@@ -41,7 +41,7 @@ while [ "$1" != -- ]; do
     shift
 done
 shift
-export LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu:$tree-rccl/usr/lib/x86_64-linux-gnu
+export LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu:$tree-rccl/usr/lib/x86_64-linux-gnu:$tree-counters/usr/lib/x86_64-linux-gnu
 exec chroot "$tree" /bin/bash -c 'cd "$0" && exec "$@"' "$PWD" "$@"
 "#;
 
@@ -80,6 +80,14 @@ impl Stack {
             return Some(not_fetched(self.name()));
         }
         self.is_tree().then(missing_mounts).flatten()
+    }
+
+    /// Says so when it, or the compiler of the tests' programs for it, is not there.
+    #[must_use]
+    pub fn missing_to_build(self) -> Option<String> {
+        let newer = matches!(self, Self::Unstable | Self::Rocm7).then_some(Self::Debian13);
+        let needed = [Some(self), Some(Self::Debian12), newer];
+        needed.into_iter().flatten().find_map(Self::missing)
     }
 
     /// Says so when RCCL is not there.

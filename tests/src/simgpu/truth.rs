@@ -23,6 +23,29 @@ pub enum Record {
     Barrier(Barrier),
     /// A copy by a copy engine.
     Copy(Copy),
+    /// A performance counter that was read.
+    Counter(CounterRead),
+}
+
+/// A performance counter that was read.
+#[derive(Debug, Clone, Deserialize)]
+pub struct CounterRead {
+    /// The process.
+    pub pid: u32,
+    /// The GPU's index.
+    pub gpu: usize,
+    /// The block: `SQ`.
+    pub block: String,
+    /// The event that was selected.
+    pub event: u32,
+    /// Of which die.
+    pub die: u32,
+    /// Of which engine and instance.
+    pub place: u32,
+    /// What it had counted since it was started.
+    pub value: u64,
+    /// The GPU's clock.
+    pub start_tick: u64,
 }
 
 /// A kernel.
@@ -115,6 +138,14 @@ impl Truth {
     pub fn barriers(&self) -> impl Iterator<Item = &Barrier> {
         self.records.iter().filter_map(|record| match record {
             Record::Barrier(barrier) => Some(barrier),
+            _ => None,
+        })
+    }
+
+    /// All performance counters that were read.
+    pub fn counters(&self) -> impl Iterator<Item = &CounterRead> {
+        self.records.iter().filter_map(|record| match record {
+            Record::Counter(read) => Some(read),
             _ => None,
         })
     }

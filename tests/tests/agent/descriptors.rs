@@ -78,3 +78,21 @@ fn a_program_may_close_all_and_change_its_limit() -> TestResult {
     }
     Ok(())
 }
+
+/// As programs do that become daemons.
+#[test]
+fn a_program_that_closes_all_is_sampled_as_finely_again() -> TestResult {
+    skip_if_missing!(missing_perf());
+    let program = workload("descriptors").build()?;
+    let outcome = Run::new()
+        .freq(1000)
+        .command(script(&format!("exec {} daemon", program.display())))
+        .run()?;
+    let counts = outcome.expect_success().assert_counts()?;
+    let (samples, weight) = (counts.samples as f64, counts.weight as f64);
+    ensure!(
+        weight > 700.0 && samples > 0.75 * weight,
+        "{samples} of {weight}"
+    );
+    Ok(())
+}

@@ -1,5 +1,7 @@
 //! Resource limits: what can be sampled in spite of them is, and for the rest the reason is told.
 
+use std::process::Command;
+
 use rsys_tests::{Invocation, Run, TestResult, script, workload};
 
 fn limited(limit: &str) -> anyhow::Result<rsys_tests::Outcome> {
@@ -64,7 +66,18 @@ fn a_limit_that_leaves_no_timer_is_told() -> TestResult {
 /// Of few signals that may be pending the program has all, where perf can do without timers.
 #[test]
 fn few_signals_are_left_to_the_program() -> TestResult {
-    let command = || workload("few_signals").args(["3", "5"]);
+    let program = workload("few_signals").build()?;
+    // In a namespace of users the signals of other programs do not count.
+    let is_apart = Command::new("unshare").args(["-Ur", "true"]).status();
+    let wrapper: &[&str] = match is_apart.is_ok_and(|status| status.success()) {
+        true => &["unshare", "-Ur"],
+        false => &["env"],
+    };
+    let behind = |first: Invocation| {
+        let command = first.args(&wrapper[1..]).arg(&program);
+        command.args(["3", "5"])
+    };
+    let command = || behind(Invocation::new(wrapper[0]));
     let bare = Run::bare().command(command()).run()?;
     if bare.expect_success().number("timers")? < 5.0 {
         eprintln!("skipped: other processes of this user have signals pending");
@@ -85,11 +98,7 @@ fn few_signals_are_left_to_the_program() -> TestResult {
     }
     // Where it cannot, or the user wants timers, that is told.
     let filter = workload("deny_perf").build()?;
-    let program = workload("few_signals").build()?;
-    let filtered = Invocation::new(filter)
-        .arg("errno")
-        .arg(program)
-        .args(["3", "5"]);
+    let filtered = behind(Invocation::new(filter).args(["errno", wrapper[0]]));
     let told = "took a timer each";
     let outcome = Run::new().command(filtered).run()?;
     assert!(
@@ -141,11 +150,27 @@ fn a_program_with_little_memory_runs_without_the_agent() -> TestResult {
     Ok(())
 }
 
+/// The command runs where there are too few descriptors to profile it, and has the limit of its starter.
+#[test]
+fn a_program_with_few_descriptors_runs() -> TestResult {
+    for (limit, is_told) in [(8, true), (12, true), (20, false)] {
+        let line = format!("ulimit -n {limit}; exec \"$@\"");
+        let outcome = Run::new()
+            .under(["/bin/sh", "-c", line.as_str(), "sh"])
+            .command(script("ulimit -n; exit 5"))
+            .run()?;
+        assert_eq!(outcome.expect_code(5).stdout, format!("{limit}\n"));
+        let told = outcome.stderr.contains("too few open files (ulimit -n)");
+        assert_eq!(told, is_told, "{}", outcome.story());
+    }
+    Ok(())
+}
+
 #[test]
 fn a_trace_that_is_removed_is_not_promised() -> TestResult {
     let line = "
 import glob, shutil, sys
-while not glob.glob(sys.argv[1] + '/*/*.proto'):
+while not glob.glob(sys.argv[1] + '/*/*-[0-9]*.proto'):
     sum(range(100000))
 shutil.rmtree(sys.argv[1])
 ";
@@ -159,6 +184,36 @@ shutil.rmtree(sys.argv[1])
     assert!(outcome.summaries.is_empty(), "{}", outcome.story());
     assert!(
         outcome.stderr.contains("was removed while it was written"),
+        "{}",
+        outcome.story()
+    );
+    Ok(())
+}
+
+#[test]
+fn a_removed_trace_of_short_processes_is_not_promised() -> TestResult {
+    let forks = workload("forks").build()?;
+    let line = format!(
+        "{} --mode fork --count 5 --ms 60; while ! rm traces/*/*-short.proto 2>/dev/null; do :; done",
+        forks.display()
+    );
+    let outcome = Run::new()
+        .default_output()
+        .freq(500)
+        .options(["-o", "traces", "--min-samples", "100000"])
+        .command(script(&line))
+        .run()?;
+    outcome.expect_success();
+    assert_eq!(outcome.short_processes(), None, "{}", outcome.story());
+    assert!(
+        outcome
+            .stderr
+            .contains("-short.proto: the trace was removed while it was written"),
+        "{}",
+        outcome.story()
+    );
+    assert!(
+        !outcome.stderr.contains("short processes;"),
         "{}",
         outcome.story()
     );

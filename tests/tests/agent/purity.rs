@@ -26,7 +26,7 @@ const ALLOWED: [&str; 8] = [
 
 /// Where the sampling path ends: what the program's own handler does is its own affair, adoption
 /// runs once for a thread that the agent missed, a deferred start once in a process, tables are read once for a module, a sampler that never came is looked for once a second, and framehop is for comparison only.
-const BOUNDARIES: [&str; 15] = [
+const BOUNDARIES: [&str; 16] = [
     "signals::forward",
     "adopt::adopt_self",
     START,
@@ -36,6 +36,7 @@ const BOUNDARIES: [&str; 15] = [
     JOIN,
     OPEN,
     CLOSE,
+    SEND_AGAIN,
     HOLD,
     LET_GO,
     LEAVE,
@@ -61,6 +62,8 @@ const JOIN: &str = "clock::join_perf";
 /// system calls.
 const OPEN: &str = "faults::open";
 const CLOSE: &str = "faults::close";
+/// Where it sends one again that came within a sample.
+const SEND_AGAIN: &str = "faults::send_when_handler_returns";
 
 /// Where it stops perf's clock for a sample on a small stack, and starts it again; and where it leaves the thread to its timer.
 const HOLD: &str = "clock::stop_perf";
@@ -279,7 +282,7 @@ fn some_places_make_system_calls_alone() -> TestResult {
     for agent in agents() {
         let code = agent.code();
         for place in [
-            COUNTERS, TURN, JOIN, OPEN, CLOSE, HOLD, LET_GO, LEAVE, TIME, TABLES,
+            COUNTERS, TURN, JOIN, OPEN, CLOSE, SEND_AGAIN, HOLD, LET_GO, LEAVE, TIME, TABLES,
         ] {
             let found = reachable_from(code, place, &[]);
             let foreign: Vec<String> = found

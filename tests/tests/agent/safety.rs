@@ -135,10 +135,10 @@ fn a_program_that_recovers_from_faults() -> TestResult {
 
 #[test]
 fn little_stacks_and_coroutines() -> TestResult {
-    for clock in ["timer", "perf"] {
+    for (clock, unwinder) in [("timer", "cfi"), ("perf", "cfi"), ("perf", "framehop")] {
         let outcome = Run::new()
             .freq(2000)
-            .options(["--clock", clock])
+            .options(["--clock", clock, "--unwinder", unwinder])
             .command(workload("tinystack"))
             .run()?;
         assert_eq!(outcome.expect_success().number("turns")?, 1.0);
@@ -328,6 +328,55 @@ fn a_clock_of_the_programs_own_is_not_asked() -> TestResult {
         let span = trace.query("select max(ts) - min(ts) from perf_sample")?;
         let span_ns = span.single()?.as_int().unwrap_or(0);
         assert!(span_ns > 300_000_000, "{clock}: {span_ns} ns");
+    }
+    Ok(())
+}
+
+/// Runtimes and emulators take the thread pointer for their own use, and threads of a raw `clone` have others than the C library's.
+#[test]
+fn a_thread_pointer_of_somebody_else_is_left_alone() -> TestResult {
+    for mode in ["zero", "area", "clone"] {
+        for clock in ["auto", "timer"] {
+            let outcome = Run::new()
+                .freq(1000)
+                .options(["--clock", clock])
+                .command(workload("thread_pointer").args([mode, "300"]))
+                .run()?;
+            outcome.expect_success();
+            assert_eq!(outcome.stdout, "done\n", "{mode}\n{}", outcome.story());
+        }
+    }
+    Ok(())
+}
+
+/// Handlers with SA_ONSTACK of a thread without a signal stack run on ours, and may be left and gone on with later.
+#[test]
+fn handlers_that_switch_contexts_find_their_frames() -> TestResult {
+    for options in [&[][..], &["-f", "1000"], &["--clock", "timer"]] {
+        let outcome = Run::new()
+            .options(options)
+            .command(workload("switching_handler"))
+            .run()?;
+        outcome.expect_success();
+        assert_eq!(outcome.stdout, "done\n", "{}", outcome.story());
+    }
+    Ok(())
+}
+
+/// A sample that reads where a register happens to point would wait for a page that only the interrupted thread can bring.
+#[test]
+fn pages_whose_faults_the_program_serves_are_not_read() -> TestResult {
+    const NOT_ALLOWED: i32 = 77;
+    for unwinder in ["cfi", "framehop", "fp"] {
+        let outcome = Run::new()
+            .freq(1000)
+            .options(["--unwinder", unwinder])
+            .command(workload("userfault"))
+            .run()?;
+        let refused = outcome.status.code() == Some(NOT_ALLOWED);
+        skip_if_missing!(refused.then_some("userfaultfd, which is not allowed here"));
+        outcome.expect_success();
+        assert_eq!(outcome.stdout, "faults: 0\n", "{}", outcome.story());
     }
     Ok(())
 }

@@ -350,14 +350,8 @@ fn judge_cases(stack: Stack, cases: &[Case], scores: &mut Scores) -> Result<()> 
     Ok(())
 }
 
-fn missing(stack: Stack) -> Option<String> {
-    [stack, Stack::Debian12]
-        .into_iter()
-        .find_map(Stack::missing)
-}
-
 fn corpus_holds(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let mut scores = Scores::default();
     judge_cases(stack, &CASES, &mut scores)?;
     let (table, precision, recall) = scores.table();
@@ -375,14 +369,14 @@ fn planted_faults_are_found_at_their_places() -> TestResult {
 #[test]
 #[ignore = "minutes: the same with another generation of HIP"]
 fn planted_faults_are_found_with_newer_runtimes() -> TestResult {
-    skip_if_missing!(missing(Stack::Debian13));
+    skip_if_missing!(Stack::Debian13.missing_to_build());
     corpus_holds(Stack::Debian13)
 }
 
 /// Nothing is found in programs that have nothing wrong.
 #[test]
 fn healthy_programs_have_no_findings() -> TestResult {
-    skip_if_missing!(missing(Stack::Wheel54));
+    skip_if_missing!(Stack::Wheel54.missing_to_build());
     let healthy = CASES.iter().filter(|case| case.4.is_none()).copied();
     for case in healthy.chain(HEALTHY) {
         stays_healthy(|scores| judge_cases(Stack::Wheel54, &[case], scores))?;
@@ -441,7 +435,7 @@ fn a_busy_python_thread_is_named() -> TestResult {
 #[test]
 fn a_gpu_that_waits_for_the_interpreters_lock_is_one_finding() -> TestResult {
     let stack = Stack::Wheel54;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.config(MACHINE)?;
     let program = python("gpu/lock_holder.py").args(["libamdhip64.so.5", "200"]);
     let advice = answer("advice", &run(machine.run(program))?.files())?;

@@ -21,25 +21,8 @@ name = 'spin'
 microseconds = 300
 ";
 
-/// The same test on every stack.
-macro_rules! on_every_stack {
-    ($($test:ident;)*) => {
-        mod debian12 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian12) })* }
-        mod wheel54 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Wheel54) })* }
-        mod debian13 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian13) })* }
-        mod unstable { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
-        mod rocm7 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Rocm7) })* }
-    };
-}
-
-on_every_stack! {
+rsys_tests::on_every_stack! {
     causes_have_the_time_that_they_took;
-}
-
-fn missing(stack: Stack) -> Option<String> {
-    [stack, Stack::Debian12, Stack::Debian13]
-        .into_iter()
-        .find_map(Stack::missing)
 }
 
 /// Begin and end of a time.
@@ -198,7 +181,7 @@ const HOST: &[&str] = &[
 ];
 
 fn causes_have_the_time_that_they_took(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.gpus(2).config(MACHINE)?;
     let program = hip_program(stack, "hip_causes")?.args(["10", "30"]);
     let outcome = Run::new()
@@ -238,7 +221,11 @@ fn causes_have_the_time_that_they_took(stack: Stack) -> TestResult {
 #[test]
 fn runtimes_of_parallel_programs_have_the_time_that_they_took() -> TestResult {
     let stack = Stack::Debian12;
-    skip_if_missing!(missing(stack).or_else(|| missing_tool("mpicc.mpich")));
+    skip_if_missing!(
+        stack
+            .missing_to_build()
+            .or_else(|| missing_tool("mpicc.mpich"))
+    );
     let library = workload("parallel_work")
         .compiler("mpicc.mpich")
         .flags(["-O1", "-g", "-shared", "-fPIC", "-fopenmp"])
@@ -269,7 +256,7 @@ fn runtimes_of_parallel_programs_have_the_time_that_they_took() -> TestResult {
 
 /// What waits for the GPU from Python: no compiled program names the lines.
 fn python_functions_have_the_time_that_they_took(stack: Stack, library: &str) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.config(MACHINE)?;
     let script = workspace_dir().join("tests/workloads/gpu/hip_causes.py");
     let program = Invocation::new("/usr/bin/python3")
@@ -315,7 +302,7 @@ fn wheel54_names_python_functions() -> TestResult {
 /// The thread that feeds the GPU waits for the interpreter's lock: who holds it is named by its thread and its line.
 fn the_holder_of_the_interpreters_lock_is_named(options: &[&str], causes: &[&str]) -> TestResult {
     let stack = Stack::Wheel54;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.config(MACHINE)?;
     let program = python("gpu/lock_holder.py").args(["libamdhip64.so.5", "200"]);
     let outcome = Run::new()
@@ -372,7 +359,7 @@ fn the_holder_of_the_interpreters_lock_is_named_by_waits_seen_from_outside() -> 
 #[test]
 fn a_collective_that_another_process_holds_up_is_named() -> TestResult {
     let stack = Stack::Debian13;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.gpus(2);
     let program = library_program(stack, "rccl_held", &["rccl", "amdhip64"])?.path();
     let folder = Scratch::new("rccl-held")?;

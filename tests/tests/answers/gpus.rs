@@ -25,25 +25,8 @@ microseconds = 2
 /// How far a time in the trace may be from the truth.
 const EXACT_NS: u64 = 1000;
 
-/// The same test on every stack.
-macro_rules! on_every_stack {
-    ($($test:ident;)*) => {
-        mod debian12 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian12) })* }
-        mod wheel54 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Wheel54) })* }
-        mod debian13 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian13) })* }
-        mod unstable { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
-        mod rocm7 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Rocm7) })* }
-    };
-}
-
-on_every_stack! {
+rsys_tests::on_every_stack! {
     timeline_and_kernels_are_the_truth;
-}
-
-fn missing(stack: Stack) -> Option<String> {
-    [stack, Stack::Debian12, Stack::Debian13]
-        .into_iter()
-        .find_map(Stack::missing)
 }
 
 /// Begin and end of an operation, and what it counts as: 0 computation, 2 copies.
@@ -102,7 +85,7 @@ fn number(value: &Value, key: &str) -> Result<i64> {
 }
 
 fn timeline_and_kernels_are_the_truth(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.gpus(2).config(MACHINE)?;
     let program = hip_program(stack, "hip_ops")?.args(["work", "500", "20"]);
     let outcome = Run::new()

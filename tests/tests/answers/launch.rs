@@ -71,29 +71,12 @@ fn operators_have_the_cpu_time_that_they_took() -> TestResult {
     Ok(())
 }
 
-/// The same test on every stack.
-macro_rules! on_every_stack {
-    ($($test:ident;)*) => {
-        mod debian12 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian12) })* }
-        mod wheel54 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Wheel54) })* }
-        mod debian13 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian13) })* }
-        mod unstable { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
-        mod rocm7 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Rocm7) })* }
-    };
-}
-
-on_every_stack! {
+rsys_tests::on_every_stack! {
     the_time_of_kernels_is_divided_without_rest;
 }
 
-fn missing(stack: Stack) -> Option<String> {
-    [stack, Stack::Debian12, Stack::Debian13]
-        .into_iter()
-        .find_map(Stack::missing)
-}
-
 fn the_time_of_kernels_is_divided_without_rest(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?
         .gpus(2)
         .config("[[kernel]]\nname = 'spin'\nmicroseconds = 300\n")?;

@@ -5,6 +5,7 @@ mod bad_input;
 mod cache;
 mod collectives;
 mod diff;
+mod efficiency;
 mod gaps;
 mod gpus;
 mod iterations;

@@ -123,8 +123,8 @@ fn samples_are_those_of_the_functions() -> TestResult {
     let trace = outcome.expect_success().trace()?;
     let found = rows(
         trace.path(),
-        "select function, sum(weight) as ns, count(*) as samples, min(frames) as frames
-         from samples join stacks using (stack_id, function) where basis = 'cpu' group by function order by ns desc",
+        "select s.function, s.module, s.source, sum(weight) as ns, count(*) as samples, min(frames) as frames
+         from samples s join stacks using (stack_id) where basis = 'cpu' group by 1, 2, 3 order by ns desc",
     )?;
     let answer = rsys_tests::answer("functions", &[trace.path().to_path_buf()])?;
     for row in answer["functions"]
@@ -136,9 +136,12 @@ fn samples_are_those_of_the_functions() -> TestResult {
         if row["self_ns"] == 0 || row["function"] == "[no stack]" {
             continue;
         }
-        let same = found
-            .iter()
-            .find(|found| found["function"] == row["function"]);
+        // Libraries have functions of one name.
+        let same = found.iter().find(|found| {
+            ["function", "module", "source"]
+                .iter()
+                .all(|&key| found[key] == row[key])
+        });
         let same = same.with_context(|| format!("{row} is not in {found:?}"))?;
         ensure!(
             same["ns"] == row["self_ns"] && same["samples"] == row["samples"],

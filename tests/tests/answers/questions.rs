@@ -24,25 +24,9 @@ name = 'node'
 microseconds = 2
 ";
 
-/// The same test on every stack whose HIP has a tracer.
-macro_rules! on_every_stack {
-    ($($test:ident;)*) => {
-        mod wheel54 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Wheel54) })* }
-        mod debian13 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian13) })* }
-        mod unstable { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
-        mod rocm7 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Rocm7) })* }
-    };
-}
-
-on_every_stack! {
+rsys_tests::on_every_stack_with_a_tracer! {
     blocking_calls_have_their_lines;
     answers_agree_with_the_program_and_the_engine;
-}
-
-fn missing(stack: Stack) -> Option<String> {
-    [stack, Stack::Debian12, Stack::Debian13]
-        .into_iter()
-        .find_map(Stack::missing)
 }
 
 fn rows<'a>(answer: &'a Value, table: &str) -> Result<&'a [Value]> {
@@ -72,7 +56,7 @@ fn moved() -> BTreeMap<&'static str, i64> {
 
 fn answers_agree_with_the_program_and_the_engine(stack: Stack) -> TestResult {
     const GPUS: i64 = 2;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.gpus(GPUS as usize).config(MACHINE)?;
     let program = hip_program(stack, "hip_ops")?.args(["work", "20", "5"]);
     let outcome = Run::new()
@@ -210,7 +194,7 @@ const PLACES: [(&str, &str); 11] = [
 /// Every call has the place from which it was made, without any sample in it.
 fn blocking_calls_have_their_lines(stack: Stack) -> TestResult {
     const ROUNDS: i64 = 20;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.config(MACHINE)?;
     let program = hip_program(stack, "hip_places")?.arg(ROUNDS.to_string());
     let outcome = Run::new()
@@ -308,7 +292,7 @@ fn blocking_calls_have_their_lines(stack: Stack) -> TestResult {
 /// The profiler inside of the simulated machine sees its sensors.
 #[test]
 fn sensors_are_those_of_the_machine() -> TestResult {
-    skip_if_missing!(missing(Stack::Wheel54));
+    skip_if_missing!(Stack::Wheel54.missing_to_build());
     let machine = Machine::new(Stack::Wheel54)?.gpus(2).config(MACHINE)?;
     let program = hip_program(Stack::Wheel54, "hip_ops")?.args(["work", "0", "0"]);
     let inside = Invocation::new(sampler()?)

@@ -135,7 +135,9 @@ fn gpus_are_those_of_the_report() -> TestResult {
             "{told}: {least} to {most}: {reasons:#}"
         );
     }
-    let waited = lines.iter().find(|line| line.contains("waiting for"));
+    let waited = lines
+        .iter()
+        .find(|line| line.contains("before launches from"));
     ensure!(
         waited.with_context(story)?.contains("hip_causes.cpp"),
         "{}",
@@ -170,14 +172,16 @@ fn where_a_function_computes_and_launches_table_and_gaps_name_it() -> TestResult
     let lines = table(&outcome);
     let told = lines
         .iter()
-        .find_map(|line| line.split_once(" % waiting for "));
+        .find_map(|line| line.split_once(" % before launches from "));
     let (share, place) = told.with_context(|| format!("{lines:#?}"))?;
     let is_there = |place: &str| place.starts_with("computes_and_launches() (hip_habits.cpp:");
     ensure!(is_there(place), "{lines:#?}");
     let gaps = answer("gaps", &outcome.files())?;
     let device = &gaps["runs"][0]["devices"][0];
     let causes = device["causes"].as_array().context("causes")?;
-    let first = causes.first().context("no cause")?;
+    // On a busy machine most of it may be time without a processor, which has no line.
+    let has_line = |cause: &&Value| cause["cause"] != "host_runnable";
+    let first = causes.iter().find(has_line).context("no cause")?;
     let host = [
         "host_code",
         "host_wait",

@@ -1,5 +1,6 @@
 //! What a user types, and what the terminal shows.
 
+mod answers;
 mod avail;
 mod closing;
 mod command_line;

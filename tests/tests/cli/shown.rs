@@ -78,8 +78,10 @@ fn rows(lines: &[String]) -> Result<Vec<Row>> {
     let is_row = |line: &&String| {
         line.starts_with("  ") && line.len() > 9 * columns && time(line[..9].trim()).is_ok()
     };
-    // No file says anything of those.
-    let has_trace = |line: &&String| !line.ends_with("(no trace: too short)");
+    // Those have no file of their own.
+    let is_short =
+        |line: &str| line.ends_with("too short)") || line.ends_with("one trace for all)");
+    let has_trace = |line: &&String| !is_short(line);
     let rows = lines[2..].iter().take_while(is_row).filter(has_trace);
     let rows = rows.map(|line| {
         let name = line[9 * columns..].trim();
@@ -146,11 +148,16 @@ fn table_agrees(outcome: &Outcome) -> TestResult {
     ensure!(lines.len() <= 30, "{} lines: {lines:#?}", lines.len());
     let story = || format!("{lines:#?}");
     let files = outcome.files();
+    let all: Vec<_> = files
+        .iter()
+        .cloned()
+        .chain(outcome.short_processes())
+        .collect();
     let count = lines[0].split(' ').next().context("no count")?;
     ensure!(
-        count.parse::<usize>()? == files.len(),
+        count.parse::<usize>()? == all.len(),
         "{} files: {}",
-        files.len(),
+        all.len(),
         story()
     );
 
@@ -189,7 +196,7 @@ fn table_agrees(outcome: &Outcome) -> TestResult {
         story()
     );
 
-    let of_functions = list(&functions, "functions");
+    let of_functions = list(&answer("functions", &all)?, "functions");
     let told = names(&lines, "CPU")?;
     ensure!(!told.is_empty(), "no function: {}", story());
     for (share, name) in told {

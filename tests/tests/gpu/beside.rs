@@ -10,14 +10,6 @@ use rsys_tests::{Invocation, Outcome, Run, TestResult, missing_tool, run_plain, 
 
 const ALLOCATOR: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
 
-/// Compilers are in the two of these that are not asked for.
-fn missing(stack: Stack) -> Option<String> {
-    [stack, Stack::Debian12, Stack::Debian13]
-        .into_iter()
-        .find_map(Stack::missing)
-        .or_else(|| missing_tool(ALLOCATOR))
-}
-
 /// Another tool, and how it comes into the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tool {
@@ -263,7 +255,7 @@ impl Cell {
 
 /// Runs each cell of a stack so often, and tells of all that fail.
 fn each_cell(stack: Stack, times: usize, wanted: impl Fn(Cell) -> bool) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build().or_else(|| missing_tool(ALLOCATOR)));
     let mut failed = Vec::new();
     for cell in Cell::all(stack).into_iter().filter(|cell| wanted(*cell)) {
         for time in 0..times {
@@ -296,7 +288,7 @@ fn an_allocator_disturbs_no_runtime() -> TestResult {
 #[ignore = "a thousand starts take some minutes"]
 fn a_thousand_starts_beside_the_most_common_end() -> TestResult {
     let stack = Stack::Rocm7;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build().or_else(|| missing_tool(ALLOCATOR)));
     for tool in [
         Tool::Registered(Registered::Loaded(Order::Behind)),
         Tool::Allocator(Order::Before),

@@ -6,13 +6,6 @@ use rsys_tests::simgpu::{
 };
 use rsys_tests::{Outcome, Run, TestResult, run_plain, skip_if_missing};
 
-/// Compilers are in these two.
-fn missing(stack: Stack) -> Option<String> {
-    [stack, Stack::Debian12, Stack::Debian13]
-        .into_iter()
-        .find_map(Stack::missing)
-}
-
 /// What goes wrong, and how the trace shows it.
 struct Case {
     name: &'static str,
@@ -94,7 +87,7 @@ fn ending(outcome: &Outcome) -> (String, String) {
 }
 
 fn faults_are_told_and_change_nothing(stack: Stack, source: &str) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let old = matches!(stack, Stack::Debian12 | Stack::Wheel54);
     for case in CASES {
         if old && !case.noticed_by_5 {
@@ -192,7 +185,7 @@ with_sources! {
 #[test]
 fn kernels_that_hang_do_not_hold_the_end() -> TestResult {
     let stack = Stack::Unstable;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.config("[[kernel]]\nname = 'short'\nfault = 'hang'\n")?;
     let program = hsa_program("hsa_flood")?
         .arg(code_object("gfx90a")?)
@@ -209,7 +202,7 @@ fn kernels_that_hang_do_not_hold_the_end() -> TestResult {
 
 /// What the HSA runtime reports besides faults is none: ROCr 7.2 reports its own shutdown. A later event never hides a fault.
 fn system_events_are_told_apart(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let tool = hsa_tool("system_events_tool")?;
     const NONE: [(&str, &str); 0] = [];
     for (events, facts, absent) in [

@@ -58,7 +58,7 @@ fn check(flood: Flood) -> TestResult {
         count,
         batch,
     } = flood;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.gpus(gpus).config(MACHINE)?;
     let words = [streams, threads, count, batch].map(|number| number.to_string());
     let running = Run::new()

@@ -43,17 +43,7 @@ fault = 'hang'
 /// How far a time in the trace may be from the truth.
 const EXACT_NS: i64 = 1000;
 
-/// The same test on every stack whose HIP has a tracer.
-macro_rules! on_every_stack {
-    ($($test:ident;)*) => {
-        mod wheel54 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Wheel54) })* }
-        mod debian13 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian13) })* }
-        mod unstable { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
-        mod rocm7 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Rocm7) })* }
-    };
-}
-
-on_every_stack! {
+rsys_tests::on_every_stack_with_a_tracer! {
     every_operation_is_told_once_and_rightly;
     nothing_is_lost_in_a_storm;
     a_pause_leaves_calls_and_operations_out;
@@ -70,12 +60,6 @@ on_every_stack! {
 }
 
 /// Compilers are in these two.
-fn missing(stack: Stack) -> Option<String> {
-    [stack, Stack::Debian12, Stack::Debian13]
-        .into_iter()
-        .find_map(Stack::missing)
-}
-
 fn machine(stack: Stack, gpus: usize) -> anyhow::Result<Machine> {
     Machine::new(stack)?.gpus(gpus).config(MACHINE)
 }
@@ -91,7 +75,7 @@ fn profiled(machine: &Machine, program: Invocation) -> Run {
 }
 
 fn every_operation_is_told_once_and_rightly(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     check_work(stack, &[])
 }
 
@@ -129,7 +113,8 @@ fn times_are_right_where_the_clocks_differ() -> TestResult {
     let stack = Stack::Wheel54;
     let not_root = (!is_root()).then(|| "only root can have a time namespace".to_owned());
     skip_if_missing!(
-        missing(stack)
+        stack
+            .missing_to_build()
             .or(not_root)
             .or_else(|| missing_tool("unshare"))
     );
@@ -153,7 +138,7 @@ fn no_launch_of_a_graph_is_lost_when_the_machine_is_busy(stack: Stack) -> TestRe
     const NODES: usize = 500;
     const TIMES: usize = 100;
     const PROGRAMS: usize = 4;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let words = ["work", &NODES.to_string(), &TIMES.to_string()];
     let program = program(stack, &words)?;
     let one = || -> TestResult {
@@ -196,7 +181,7 @@ fn the_last_launch_of_a_graph_is_told(stack: Stack) -> TestResult {
     /// Launches that the program makes before it measures.
     const FIRST: usize = 5;
     const PROGRAMS: usize = 4;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let program =
         hip_program(stack, "hip_graph_rate")?.args([NODES.to_string(), TIMES.to_string()]);
     let one = || -> TestResult {
@@ -223,7 +208,7 @@ fn the_last_launch_of_a_graph_is_told(stack: Stack) -> TestResult {
 fn graphs_that_are_destroyed_at_once_are_told(stack: Stack) -> TestResult {
     const NODES: usize = 100;
     const TIMES: usize = 150;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = machine(stack, 1)?;
     let words = ["graphs", &NODES.to_string(), &TIMES.to_string()];
     let outcome = profiled(&machine, program(stack, &words)?).run()?;
@@ -250,7 +235,7 @@ fn graphs_that_are_destroyed_at_once_are_told_on_rocm7() -> TestResult {
 
 /// Nor must a launch get the names of the kernels that the nodes have after it.
 fn nodes_that_change_keep_their_names(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     for how in [&[][..], &["behind"]] {
         let machine = machine(stack, 1)?;
         let program = hip_program(stack, "hip_graph_nodes")?.args(["50", "60"]);
@@ -285,7 +270,7 @@ fn nodes_that_change_keep_their_names_on_rocm7() -> TestResult {
 /// HIP 6 and 7 read the number of a stream's queue when they tell of what it did: a stream that is destroyed as soon as that is over takes it along.
 fn streams_that_are_destroyed_at_once_are_told(stack: Stack) -> TestResult {
     const TIMES: usize = 100;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let ways: &[&str] = match stack {
         Stack::Unstable | Stack::Rocm7 => &["idle", "running", "own"],
         _ => &["idle"],
@@ -308,7 +293,7 @@ fn streams_that_are_destroyed_at_once_are_told(stack: Stack) -> TestResult {
 
 /// What the program does while it has paused the profiler is not recorded, neither calls nor operations.
 fn a_pause_leaves_calls_and_operations_out(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     for source in ["hip", "hsa"] {
         let machine = machine(stack, 1)?;
         let outcome = Run::new()
@@ -334,7 +319,7 @@ fn a_pause_leaves_calls_and_operations_out(stack: Stack) -> TestResult {
 }
 
 fn nothing_is_lost_in_a_storm(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = machine(stack, 4)?;
     let outcome = profiled(&machine, program(stack, &["storm", "1000"])?).run()?;
     outcome.expect_success();
@@ -346,7 +331,7 @@ fn nothing_is_lost_in_a_storm(stack: Stack) -> TestResult {
 }
 
 fn what_nobody_waited_for_is_told_at_the_end(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let ways: &[&str] = match stack {
         Stack::Wheel54 => &["return", "exec", "terminate"],
         Stack::Debian13 => &["return", "_exit"],
@@ -376,7 +361,7 @@ fn what_nobody_waited_for_is_told_at_the_end(stack: Stack) -> TestResult {
 
 /// The end waits for GPUs that have work, and for no others: HIP 5 would set them up first, with a compiler that has ended by then.
 fn gpus_without_work_are_left_alone(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     for (what, category, count, gpus) in [
         ("looks", "kernel", 10, &[0][..]),
         ("second", "kernel", 10, &[1]),
@@ -422,7 +407,7 @@ fn biggest(outcome: &Outcome) -> anyhow::Result<Trace> {
 }
 
 fn a_kernel_that_hangs_holds_nobody(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     // HIP 6 itself waits for ever at the end, with or without us.
     if matches!(stack, Stack::Unstable | Stack::Rocm7) {
         return Ok(());
@@ -449,7 +434,7 @@ fn a_kernel_that_hangs_holds_nobody(stack: Stack) -> TestResult {
 #[test]
 fn another_tracer_keeps_its_place() -> TestResult {
     let stack = Stack::Debian13;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = machine(stack, 1)?;
     let outcome = profiled(&machine, program(stack, &["tracer"])?).run()?;
     outcome.expect_success();

@@ -7,7 +7,7 @@ use rsys_tests::simgpu::{
     EXACT_NS, Machine, Op, Stack, Truth, accounts, below_hsa_tool, code_object, hip_program,
     hsa_program, hsa_tool, ops,
 };
-use rsys_tests::{Invocation, LINKED, Run, TestResult, skip_if_missing};
+use rsys_tests::{Invocation, LINKED, Run, TestResult, answer, skip_if_missing, workspace_dir};
 
 /// The GPU's clock is far from the host's, and runs faster.
 const MACHINE: &str = "
@@ -38,18 +38,7 @@ on_three_stacks! {
     hip_programs_are_seen_through_their_queues;
 }
 
-/// The same test on every stack.
-macro_rules! on_every_stack {
-    ($($test:ident;)*) => {
-        mod debian12 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian12) })* }
-        mod wheel54 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Wheel54) })* }
-        mod debian13 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian13) })* }
-        mod unstable { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
-        mod rocm7 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Rocm7) })* }
-    };
-}
-
-on_every_stack! {
+rsys_tests::on_every_stack! {
     every_operation_is_told_once_and_the_program_gets_its_own;
     nothing_is_lost_in_a_flood;
     packets_of_one_doorbell_are_told;
@@ -86,12 +75,6 @@ mod new {
 }
 
 /// Compilers are in these two.
-fn missing(stack: Stack) -> Option<String> {
-    [stack, Stack::Debian12, Stack::Debian13]
-        .into_iter()
-        .find_map(Stack::missing)
-}
-
 fn machine(stack: Stack, gpus: usize, more: &str) -> anyhow::Result<Machine> {
     Machine::new(stack)?
         .gpus(gpus)
@@ -115,7 +98,7 @@ fn flood(mode: &str, threads: u32, kernels: u32, signals: u32) -> anyhow::Result
 /// The threads of a runtime sleep while nothing happens, as without us. A thread of ROCr 6.4 does so only where the queue that
 /// we ask for has an event that was never raised.
 fn nothing_spins_while_a_program_sleeps(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     const SLEEP_MS: u64 = 1000;
     let machine = machine(stack, 1, "")?;
     let program = hip_program(stack, "hip_start")?.arg(SLEEP_MS.to_string());
@@ -232,8 +215,56 @@ fn check_copies(drawn: &[Op], truth: &Truth) -> TestResult {
     Ok(())
 }
 
+/// A program may set a signal anew before anybody else has seen its copy complete, and never use it again.
+#[test]
+fn copies_whose_signals_are_set_anew_are_told() -> TestResult {
+    for stack in [Stack::Debian12, Stack::Rocm7] {
+        skip_if_missing!(stack.missing_to_build());
+        let machine = machine(stack, 1, "")?;
+        let program = hsa_program("hsa_reset")?.arg("200");
+        let outcome = profiled(&machine, program, &[]).run()?;
+        outcome.expect_success();
+        ensure!(!outcome.stderr.contains("lost"), "{}", outcome.story());
+        let (trace, truth) = (outcome.trace_of("hsa_reset")?, machine.truth()?);
+        let copies = ops(&trace, "copy")?;
+        ensure!(copies.len() == 200, "{}: {}", stack.name(), copies.len());
+        check_copies(&copies, &truth)?;
+    }
+    Ok(())
+}
+
+/// What a newcomer sees first: `cargo xtask demo`.
+#[test]
+fn the_program_of_the_demo_is_told_whole_and_by_its_lines() -> TestResult {
+    skip_if_missing!(Stack::Debian12.missing());
+    let folder = workspace_dir().join("tests/workloads/gpu");
+    let configuration = std::fs::read_to_string(folder.join("demo_train.toml"))?;
+    let machine = Machine::new(Stack::Debian12)?
+        .gpus(2)
+        .config(&configuration)?;
+    let program = hsa_program("demo_train")?
+        .arg(folder.join("demo_kernels.gfx90a.co"))
+        .arg("25");
+    let outcome = Run::new()
+        .options(["-I", "rocm", "hsa", "-f", "1000", "--realtime"])
+        .command(machine.run(program))
+        .run()?;
+    outcome.expect_success();
+    let (trace, truth) = (outcome.trace_of("demo_train")?, machine.truth()?);
+    let kernels = ops(&trace, "kernel")?;
+    check_kernels(&kernels, &truth)?;
+    // Per step and GPU: one, six times two, six, one.
+    ensure!(kernels.len() == 2 * 25 * 20, "{}", kernels.len());
+    check_copies(&ops(&trace, "copy")?, &truth)?;
+    let functions = answer("functions", &outcome.files())?.to_string();
+    let gaps = answer("gaps", &outcome.files())?.to_string();
+    ensure!(functions.contains("decode_images"), "{functions}");
+    ensure!(gaps.contains("(demo_train.c:"), "{gaps}");
+    Ok(())
+}
+
 fn every_operation_is_told_once_and_the_program_gets_its_own(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = machine(stack, 2, "")?;
     let program = hsa_program("hsa_check")?
         .arg(code_object("gfx90a")?)
@@ -310,7 +341,7 @@ fn every_operation_is_told_once_and_the_program_gets_its_own(stack: Stack) -> Te
 }
 
 fn nothing_is_lost_in_a_flood(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let old = matches!(stack, Stack::Debian12 | Stack::Wheel54);
     for (mode, signals) in [("none", 0), ("reuse", 16), ("shared", 1)] {
         let machine = machine(stack, 2, "")?;
@@ -339,7 +370,7 @@ fn nothing_is_lost_in_a_flood(stack: Stack) -> TestResult {
 }
 
 fn packets_of_one_doorbell_are_told(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let tool = hsa_tool("batching_tool")?;
     // Runtimes before 7.1 hand on packet by packet, whatever the doorbell; as the later ones do it, the tool hands on eight at a time.
     for (batches, level, recorded) in [
@@ -390,7 +421,7 @@ fn packets_of_one_doorbell_are_told(stack: Stack) -> TestResult {
 
 /// ROCr 7.1 to 7.12 write past a buffer when a doorbell is for more than 256 packets that go round the end of the queue.
 fn doorbells_for_many_packets_break_no_runtime(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     for (mode, threads, kernels) in [("many", 1, 20_000), ("crowd", 4, 3_000)] {
         let machine =
             Machine::new(stack)?.config("[[kernel]]\nname = 'short_kernel'\nmicroseconds = 3\n")?;
@@ -417,7 +448,7 @@ fn doorbells_for_many_packets_break_no_runtime(stack: Stack) -> TestResult {
 
 /// These runtimes abort, or stand still, when there is one packet more than their own queue holds.
 fn old_queues_never_overflow(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     for (mode, signals, options, told) in [
         ("none", 0, &["--gpu-level", "standard"], 9000),
         ("shared", 1, &["--gpu-level", "standard"], 1),
@@ -447,7 +478,7 @@ fn old_queues_never_overflow(stack: Stack) -> TestResult {
 
 /// A queue that is lent more scratch memory stands still meanwhile.
 fn scratch_is_told(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.config(&format!("scratch = true\n{MACHINE}"))?;
     let outcome = profiled(&machine, flood("scratch", 1, 12, 4)?, &[]).run()?;
     ensure!(
@@ -476,7 +507,7 @@ fn scratch_is_told(stack: Stack) -> TestResult {
 }
 
 fn hip_programs_are_seen_through_their_queues(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = machine(stack, 1, "")?;
     // The oldest HIP has no tracer: its queues are the source without being asked for.
     let auto = stack == Stack::Debian12;
@@ -533,7 +564,7 @@ fn hip_programs_are_seen_through_their_queues(stack: Stack) -> TestResult {
 #[test]
 fn levels_and_sources_are_as_wished() -> TestResult {
     let stack = Stack::Debian12;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     for (options, mode, recorded, lent) in [
         (&["--gpu-level", "lite"][..], "none", 0, false),
         (&["--gpu-level", "lite"], "reuse", 400, true),

@@ -15,13 +15,6 @@ type Lines = BTreeMap<String, BTreeSet<String>>;
 
 const LINES_ONLY: &str = "-gline-tables-only";
 
-/// Compilers are in these two.
-fn missing(stack: Stack) -> Option<String> {
-    [stack, Stack::Debian12, Stack::Debian13]
-        .into_iter()
-        .find_map(Stack::missing)
-}
-
 /// Launches kernels of code objects, twenty times each.
 fn run(stack: Stack, options: &[&str], kernels: &[(&Path, &str)]) -> Result<(Outcome, Lines)> {
     let machine = Machine::new(stack)?;
@@ -66,7 +59,7 @@ fn only(line: &str) -> BTreeSet<String> {
 }
 
 fn kernels_name_their_lines(stack: Stack, source: &str) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     for version in ["-gdwarf-4", "-gdwarf-5"] {
         let code = code_object_of("kernels.cl", "gfx90a", &[LINES_ONLY, version])?;
         let kernels = [(&*code, "short_kernel"), (&*code, "long_kernel")];
@@ -130,7 +123,7 @@ fn through_queues() -> TestResult {
 
 #[test]
 fn code_without_lines_names_none() -> TestResult {
-    skip_if_missing!(missing(Stack::Debian13));
+    skip_if_missing!(Stack::Debian13.missing_to_build());
     let code = code_object("gfx90a")?;
     let (outcome, lines) = run(Stack::Debian13, &[], &[(&code, "short_kernel")])?;
     ensure!(lines["short_kernel"] == only(""), "{lines:?}");
@@ -142,7 +135,7 @@ fn code_without_lines_names_none() -> TestResult {
 /// Queues know which code object a kernel is of; HIP tells names alone, so both lines are named.
 #[test]
 fn kernels_of_one_name_are_not_mistaken() -> TestResult {
-    skip_if_missing!(missing(Stack::Debian13));
+    skip_if_missing!(Stack::Debian13.missing_to_build());
     let one = code_object_of("kernels.cl", "gfx90a", &[LINES_ONLY])?;
     let other = code_object_of("other_kernels.cl", "gfx90a", &[LINES_ONLY])?;
     let kernels = [(&*one, "short_kernel"), (&*other, "short_kernel")];

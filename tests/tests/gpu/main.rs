@@ -1,6 +1,7 @@
 //! GPUs: the simulated ones themselves, what is recorded of them by each way, and collectives between them.
 
 mod beside;
+mod counters;
 mod driver;
 mod faults;
 mod flood;

@@ -8,13 +8,6 @@ use rsys_tests::simgpu::{
 };
 use rsys_tests::{Invocation, Outcome, Run, TestResult, Trace, skip_if_missing, workload};
 
-/// Compilers are in these two.
-fn missing(stack: Stack) -> Option<String> {
-    [stack, Stack::Debian12, Stack::Debian13]
-        .into_iter()
-        .find_map(Stack::missing)
-}
-
 fn profiled(machine: &Machine, program: Invocation, options: &[&str]) -> Run {
     Run::new()
         .options(["-I", "rocm", "roctx"])
@@ -69,7 +62,7 @@ fn trace_of_python(outcome: &Outcome) -> anyhow::Result<Trace> {
 }
 
 fn launches_show_python(stack: Stack, library: &str) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?;
     let script = rsys_tests::workspace_dir().join("tests/workloads/gpu/hip_ctypes.py");
     let program = |launches: &str| -> anyhow::Result<Invocation> {
@@ -145,7 +138,7 @@ fn launches_through_queues_show_python() -> TestResult {
 }
 
 fn names_are_on_the_tracks(stack: Stack, options: &[&str]) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.gpus(2);
     let outcome = profiled(&machine, hip_program(stack, "hip_names")?, options).run()?;
     ensure!(
@@ -204,7 +197,7 @@ fn a_child_of_a_shell_tells_everything() -> TestResult {
         Stack::Unstable,
         Stack::Rocm7,
     ] {
-        skip_if_missing!(missing(stack));
+        skip_if_missing!(stack.missing_to_build());
         let machine = Machine::new(stack)?;
         let program = Invocation::new("sh")
             .args(["-c", "\"$@\"; exit $?", "sh"])
@@ -224,7 +217,7 @@ fn a_child_of_a_shell_tells_everything() -> TestResult {
 
 /// A tool of the program's that takes the place of HIP's tracer gets all that it would get without us, and we say so.
 fn rivals_are_served(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?;
     let program =
         |when: &str| -> anyhow::Result<_> { Ok(hip_program(stack, "hip_rival")?.arg(when)) };
@@ -288,7 +281,7 @@ mod rivals {
 #[test]
 fn domains_of_the_original_switch_recording_on() -> TestResult {
     let stack = Stack::Wheel54;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?;
     let program = hip_program(stack, "hip_flood")?.args(["1", "1", "20", "0"]);
     let outcome = Run::new()
@@ -308,7 +301,7 @@ fn domains_of_the_original_switch_recording_on() -> TestResult {
 fn a_gpu_that_nobody_asked_for_is_hinted_at() -> TestResult {
     const HINT: &str = "-I rocm";
     let stack = Stack::Debian12;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let hip = || -> anyhow::Result<_> {
         Ok(hip_program(stack, "hip_flood")?.args(["1", "1", "20", "0"]))
     };
@@ -364,7 +357,7 @@ fn categories(trace: &Trace) -> anyhow::Result<BTreeMap<String, i64>> {
 #[test]
 fn categories_may_have_the_names_of_the_original() -> TestResult {
     let stack = Stack::Wheel54;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?;
     let run = |options: &[&str]| -> anyhow::Result<_> {
         let program = hip_program(stack, "hip_ops")?.args(["work", "10", "2"]);

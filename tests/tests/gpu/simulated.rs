@@ -30,18 +30,7 @@ formula = '10000 + grid * 100'
 /// ROCr translates ticks by a line through a few readings of both clocks.
 const TRANSLATION_NS: u64 = 1000;
 
-/// The same test on every stack.
-macro_rules! on_every_stack {
-    ($($test:ident;)*) => {
-        mod debian12 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian12) })* }
-        mod wheel54 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Wheel54) })* }
-        mod debian13 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Debian13) })* }
-        mod unstable { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Unstable) })* }
-        mod rocm7 { $(#[test] fn $test() -> super::TestResult { super::$test(super::Stack::Rocm7) })* }
-    };
-}
-
-on_every_stack! {
+rsys_tests::on_every_stack! {
     rocminfo_lists_what_was_asked_for;
     hsa_programs_get_their_times_and_data;
     hip_programs_get_their_times_and_data;
@@ -50,12 +39,6 @@ on_every_stack! {
 }
 
 /// Compilers are in these two.
-fn missing(stack: Stack) -> Option<String> {
-    [stack, Stack::Debian12, Stack::Debian13]
-        .into_iter()
-        .find_map(Stack::missing)
-}
-
 /// The number in a line `name=number`.
 fn number(outcome: &Outcome, name: &str) -> anyhow::Result<f64> {
     let start = format!("{name}=");
@@ -68,7 +51,7 @@ fn number(outcome: &Outcome, name: &str) -> anyhow::Result<f64> {
 }
 
 fn rocminfo_lists_what_was_asked_for(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     // ROCr 5.2 knows no gfx942.
     let models: &[&str] = match stack {
         Stack::Debian13 | Stack::Unstable | Stack::Rocm7 => &["gfx90a", "gfx942"],
@@ -92,7 +75,7 @@ fn rocminfo_lists_what_was_asked_for(stack: Stack) -> TestResult {
 }
 
 fn hsa_programs_get_their_times_and_data(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     const DISPATCHES: usize = 100;
     let machine = Machine::new(stack)?.gpus(2).config(TIMES)?;
     let program = hsa_program("hsa_check")?
@@ -164,7 +147,7 @@ fn hsa_programs_get_their_times_and_data(stack: Stack) -> TestResult {
 }
 
 fn hip_programs_get_their_times_and_data(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.gpus(2).config(TIMES)?;
     let program = hip_program(stack, "hip_check")?;
     let outcome = Run::bare().command(machine.run(program)).run()?;
@@ -211,7 +194,7 @@ enum Then {
 }
 
 fn faults_reach_the_program(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let program = hip_program(stack, "hip_once")?;
     let new = stack == Stack::Rocm7;
     let old = matches!(stack, Stack::Debian12 | Stack::Wheel54);
@@ -296,7 +279,7 @@ fn faults_reach_the_program(stack: Stack) -> TestResult {
 }
 
 fn sensors_follow_the_load(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     if stack == Stack::Wheel54 {
         // It has no SMI library.
         return Ok(());
@@ -338,7 +321,7 @@ fn sensors_follow_the_load(stack: Stack) -> TestResult {
 #[test]
 fn another_family_moves_data_and_runs_kernels() -> TestResult {
     for stack in [Stack::Debian13, Stack::Unstable, Stack::Rocm7] {
-        skip_if_missing!(missing(stack));
+        skip_if_missing!(stack.missing_to_build());
         let machine = Machine::new(stack)?.model("gfx1100").config(TIMES)?;
         let program = hsa_program("hsa_check")?
             .arg(code_object("gfx1100")?)
@@ -352,7 +335,7 @@ fn another_family_moves_data_and_runs_kernels() -> TestResult {
 #[test]
 fn amd_smi_lists_the_gpus() -> TestResult {
     for stack in [Stack::Debian13, Stack::Unstable, Stack::Rocm7] {
-        skip_if_missing!(missing(stack));
+        skip_if_missing!(stack.missing_to_build());
         let machine = Machine::new(stack)?.gpus(3).model("gfx942");
         let outcome = run_plain(machine.run(stack.tool("amd-smi").arg("list")))?;
         let listed = &outcome.expect_success().stdout;
@@ -465,7 +448,7 @@ fn the_launcher_ends_as_the_program_does() -> TestResult {
 /// A program that uses the GPUs, profiled: the two preloaded libraries get along, in either order.
 #[test]
 fn profiler_and_simulation_get_along() -> TestResult {
-    skip_if_missing!(missing(Stack::Debian12));
+    skip_if_missing!(Stack::Debian12.missing_to_build());
     for profiler_outside in [true, false] {
         let machine = Machine::new(Stack::Debian12)?.config(TIMES)?;
         let program = hsa_program("hsa_check")?

@@ -6,13 +6,6 @@ use rsys_tests::simgpu::{
 };
 use rsys_tests::{Invocation, Run, TestResult, missing_tool, run_plain, skip_if_missing};
 
-/// Compilers are in these two.
-fn missing(stack: Stack) -> Option<String> {
-    [stack, Stack::Debian12, Stack::Debian13]
-        .into_iter()
-        .find_map(Stack::missing)
-}
-
 /// What a line says where the runtime has not loaded us.
 const NOT_LOADED: &str = "the HSA runtime did not load rsys as a tool";
 
@@ -40,7 +33,7 @@ fn after(words: &str, program: Invocation) -> Invocation {
 #[test]
 fn a_registered_tool_does_not_shut_us_out() -> TestResult {
     let stack = Stack::Debian12;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let tool = hsa_tool("registered_tool")?;
     let preload = format!(
         "LD_PRELOAD=\"$LD_PRELOAD:{}\"; export LD_PRELOAD",
@@ -64,7 +57,7 @@ fn a_registered_tool_does_not_shut_us_out() -> TestResult {
 
 /// Where the runtime does not load us, whatever the cause, a line and the trace say so.
 fn a_runtime_without_us_is_noticed(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let cleared = "unset HSA_TOOLS_LIB";
     let machine = Machine::new(stack)?;
     let outcome = profiled(&machine, after(cleared, flood()?), &["-I", "rocm"]).run()?;
@@ -105,7 +98,7 @@ fn rocm7_without_us_is_noticed() -> TestResult {
 #[test]
 fn hip_is_recorded_without_the_runtime_below_it() -> TestResult {
     let stack = Stack::Unstable;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?;
     let program = || -> anyhow::Result<_> {
         Ok(hip_program(stack, "hip_flood")?.args(["1", "1", "20", "0"]))
@@ -127,7 +120,7 @@ fn hip_is_recorded_without_the_runtime_below_it() -> TestResult {
 #[test]
 fn a_runtime_that_is_loaded_late_is_noticed() -> TestResult {
     let stack = Stack::Debian12;
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?;
     let late = library_program(stack, "hsa_late", &[])?.arg("libhsa-runtime64.so.1");
     let bare = run_plain(machine.run(late.clone()))?;
@@ -145,7 +138,7 @@ fn a_runtime_that_is_loaded_late_is_noticed() -> TestResult {
 
 /// A tool that sees the program's queues, before or after us, sees all kernels, and so do we.
 fn two_tools_see_the_queues(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let tool = hsa_tool("counting_tool")?;
     let name = tool.display();
     let before = format!("HSA_TOOLS_LIB=\"{name} $HSA_TOOLS_LIB\"; export HSA_TOOLS_LIB");
@@ -225,7 +218,7 @@ fn two_tools_see_the_queues_of_rocm7() -> TestResult {
 fn another_allocator_may_be_preloaded() -> TestResult {
     const ALLOCATOR: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
     let stack = Stack::Wheel54;
-    skip_if_missing!(missing(stack).or_else(|| missing_tool(ALLOCATOR)));
+    skip_if_missing!(stack.missing_to_build().or_else(|| missing_tool(ALLOCATOR)));
     let program = || -> anyhow::Result<_> {
         Ok(hip_program(stack, "hip_flood")?.args(["1", "1", "20", "0"]))
     };

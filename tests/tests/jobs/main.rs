@@ -27,6 +27,9 @@ fn files(folder: &Path) -> Vec<String> {
     fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
+            if path.is_symlink() {
+                continue;
+            }
             if path.is_dir() && !path.ends_with(".tasks") {
                 collect(&path, found);
             } else if path.is_file() {

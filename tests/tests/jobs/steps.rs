@@ -1,5 +1,8 @@
 //! Steps of Slurm: one folder each, one trace for each rank, nothing overwritten.
 
+use std::fs;
+use std::path::Path;
+
 use rsys_tests::slurm::LIMIT;
 use rsys_tests::slurm::{missing_slurm, slurm, told};
 use rsys_tests::steps::{job_json, of_tasks, only_folder};
@@ -53,6 +56,15 @@ fn tasks_on_two_nodes_share_a_folder() -> TestResult {
                 .all(|clocks| clocks["boottime_ns"].is_u64() && clocks["realtime_ns"].is_u64())
         );
         assert_rank(&step, 3)?;
+        assert_eq!(fs::read_link(output.join("latest"))?, Path::new(&*name));
+        // One of the ranks speaks for all.
+        let count = |part: &str| stderr.lines().filter(|line| line.contains(part)).count();
+        let counts = [" ranks on ", "next: rsys-report", " rate on n"].map(count);
+        assert_eq!(counts, [1, 1, 4], "{stderr}");
+        assert!(
+            stderr.contains("4 ranks on 2 hosts, 4 traces in "),
+            "{stderr}"
+        );
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use rsys_tests::simgpu::{Machine, Stack, code_object, library_program};
 use rsys_tests::{
-    Invocation, Run, Scratch, TestResult, Trace, View, key, missing_tool, report, sampler, script,
-    skip_if_missing, view,
+    Invocation, Run, Scratch, TestResult, Trace, View, key, missing_browser, report, sampler,
+    script, skip_if_missing, view,
 };
 
 const STACK: Stack = Stack::Debian13;
@@ -29,7 +29,7 @@ fn missing() -> Option<String> {
     [STACK, Stack::Debian12]
         .into_iter()
         .find_map(Stack::missing)
-        .or_else(|| missing_tool("chromium"))
+        .or_else(missing_browser)
 }
 
 /// Runs `train` with these arguments behind its code object. The profiler runs on the same machine, so that it sees the sensors. Returns

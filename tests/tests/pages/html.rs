@@ -12,7 +12,7 @@ use rsys_tests::{
     Outcome, Run, Scratch, TestResult, judged_page, missing_browser, python, report,
     skip_if_missing, workload, workspace_dir,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const STACK: Stack = Stack::Debian13;
 
@@ -119,6 +119,56 @@ fn a_program_on_processors() -> TestResult {
     ensure!(seen["flames"].get("CPU time").is_some(), "{seen}");
     let pictures = pictures(&outcome.files(), &seen)?;
     ensure!(pictures.contains_key("flame-cpu.png"), "{pictures:?}");
+    Ok(())
+}
+
+/// A file of PyTorch's profiler with products of matrices and additions on an MI300X.
+fn products_and_additions() -> Value {
+    let mut events = Vec::new();
+    let event = |category: &str, name: &str, place: [u64; 2], times: [u64; 2], arguments: Value| json!({ "ph": "X", "cat": category, "name": name, "pid": place[0], "tid": place[1], "ts": times[0], "dur": times[1], "args": arguments });
+    for number in 1..=20_u64 {
+        let start_us = number * 3_000;
+        let size = 1024 * (1 + number % 4);
+        let (name, dimensions, r#type) = match number % 2 {
+            0 => (
+                "aten::mm",
+                json!([[size, size], [size, size]]),
+                "c10::BFloat16",
+            ),
+            _ => ("aten::add", json!([[size, size], [size, size]]), "float"),
+        };
+        let shapes = json!({ "Input Dims": dimensions, "Input type": [r#type, r#type], "Concrete Inputs": ["", ""], "External id": number });
+        let link =
+            json!({ "correlation": number, "External id": number, "device": 0, "stream": 7 });
+        events.push(event("cpu_op", name, [1, 1], [start_us, 10], shapes));
+        events.push(event(
+            "cuda_runtime",
+            "hipLaunchKernel",
+            [1, 1],
+            [start_us + 2, 4],
+            link.clone(),
+        ));
+        events.push(event(
+            "kernel",
+            "Cijk",
+            [0, 7],
+            [start_us + 12, 20 + number],
+            link,
+        ));
+    }
+    json!({ "schemaVersion": 1, "deviceProperties": [{ "id": 0, "name": "AMD Instinct MI300X" }], "traceEvents": events })
+}
+
+#[test]
+fn operators_stand_under_the_roof_of_their_gpu() -> TestResult {
+    skip_if_missing!(missing_browser());
+    let scratch = Scratch::new("roofline")?;
+    let file = scratch.path().join("trace.json");
+    fs::write(&file, serde_json::to_vec(&products_and_additions())?)?;
+    let seen = judged_page(&[file], "html-roofline")?;
+    has(&seen, "plots", &["roofline"])?;
+    // That of matrices of BF16, and that of vectors of FP32.
+    ensure!(seen["roofs"] == 2, "{seen}");
     Ok(())
 }
 
@@ -273,7 +323,7 @@ fn what_cannot_be_written_is_said_in_a_line() -> TestResult {
 
     ensure!(html(&files, &["-o", &to])?.status.success());
     let first = fs::read(&page)?;
-    refused(&files, &["-o", &to], "--force replaces it")?;
+    refused(&files, &["-o", &to], "replace it with --force")?;
     let input = files.first().context("no trace")?.display().to_string();
     let trace = fs::read(&input)?;
     refused(&files, &["-f", "-o", &input], "is one of the traces")?;

@@ -3,12 +3,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use rsys_tests::{
-    Outcome, Run, Scratch, TestResult, is_root, judge_dir, missing_tool, report, script,
-    skip_if_missing, web_dir, workload, workspace_dir,
+    Outcome, Run, Scratch, TestResult, is_root, judge_dir, missing_browser, missing_tool, report,
+    script, skip_if_missing, web_dir, workload, workspace_dir,
 };
 
 /// A header of a request: its name and value.
@@ -101,6 +101,7 @@ impl Viewing {
         }
         let page = page.trim_start_matches("open ").trim().to_owned();
         let (_, url) = page.split_once("?url=http://").context("no url")?;
+        let url = url.split('&').next().unwrap_or(url);
         let (host, path) = url.split_once('/').context("no path")?;
         let (host, path) = (host.to_owned(), format!("/{path}"));
         Ok(Self {
@@ -154,23 +155,54 @@ fn with_copy(inputs: &[PathBuf], options: &[&str]) -> Result<Viewing> {
 
 #[test]
 fn the_page_loads_several_traces_as_one() -> TestResult {
-    skip_if_missing!(missing_tool("chromium").or_else(|| missing_tool("node")));
+    skip_if_missing!(missing_browser());
     let outcome = recorded()?;
     ensure!(outcome.files().len() >= 2, "{}", outcome.story());
     let viewing = with_copy(&outcome.files(), &[])?;
     both_are_shown(viewing, Command::new("node"))
 }
 
-/// The page that `node` opens in a browser has both processes, and the viewer ends.
-fn both_are_shown(viewing: Viewing, mut node: Command) -> TestResult {
+/// Of a process that is alone, the page shows the threads at once.
+#[test]
+fn a_process_is_unfolded() -> TestResult {
+    skip_if_missing!(missing_browser());
+    let outcome = recorded()?;
+    let viewing = with_copy(&outcome.files()[..1], &[])?;
+    let mut node = Command::new("node");
+    let seen = seen(&viewing, &mut node, "select max(pid) from process")?;
+    let pid = String::from_utf8(seen.stdout)?;
+    let said = String::from_utf8(seen.stderr)?;
+    let unfolded = said
+        .lines()
+        .find_map(|line| line.strip_prefix("unfolded: "));
+    let mut unfolded = unfolded.unwrap_or_default().split(", ");
+    ensure!(
+        unfolded.any(|name| name.ends_with(&format!(" {}", pid.trim()))),
+        "{said}"
+    );
+    viewing.end().map(|_| ())
+}
+
+/// Has `node` open the page in a browser, and asks it a query.
+fn seen(viewing: &Viewing, node: &mut Command, query: &str) -> Result<Output> {
     let seen = node
         .arg(workspace_dir().join("tests/judge/open.mjs"))
         .arg(&viewing.page)
-        .arg("select count(distinct upid) from perf_sample join thread using (utid) join process p using (upid) where p.name like '%rate%'")
+        .arg(query)
         .env("RSYS_JUDGE_DIR", judge_dir())
         .output()?;
-    let said = String::from_utf8_lossy(&seen.stderr);
-    ensure!(seen.status.success(), "{said}");
+    ensure!(
+        seen.status.success(),
+        "{}",
+        String::from_utf8_lossy(&seen.stderr)
+    );
+    Ok(seen)
+}
+
+/// The page that `node` opens in a browser has both processes, and the viewer ends.
+fn both_are_shown(viewing: Viewing, mut node: Command) -> TestResult {
+    let query = "select count(distinct upid) from perf_sample join thread using (utid) join process p using (upid) where p.name like '%rate%'";
+    let seen = seen(&viewing, &mut node, query)?;
     assert_eq!(String::from_utf8_lossy(&seen.stdout).trim(), "2");
     let (code, said) = viewing.end()?;
     ensure!(
@@ -195,11 +227,7 @@ fn told(below: &[&str], cache: &Path, words: &[&str]) -> Result<(Option<i32>, St
 /// A copy is fetched once; from then on the page needs no network.
 #[test]
 fn a_copy_that_was_fetched_is_shown_without_a_network() -> TestResult {
-    skip_if_missing!(
-        missing_isolation(),
-        missing_tool("chromium"),
-        missing_tool("node")
-    );
+    skip_if_missing!(missing_isolation(), missing_browser());
     let cache = Scratch::new("ui")?;
     let cache = cache.path();
     let (code, said) = told(&NO_NETWORK, cache, &["--ui", "fetch"])?;

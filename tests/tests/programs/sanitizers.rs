@@ -17,15 +17,17 @@ fn sanitizers_find_what_they_find_without_us() -> TestResult {
         ("address", "leak", "detected memory leaks"),
         ("leak", "leak", "detected memory leaks"),
         ("thread", "ok", ""),
+        ("thread", "many", ""),
         ("thread", "race", "data race"),
         ("undefined", "ok", ""),
     ] {
+        let seconds = if mode == "many" { "0.01" } else { "0.05" };
         let bare = Run::bare()
-            .command(sanitized(sanitizer, mode, "0.05"))
+            .command(sanitized(sanitizer, mode, seconds))
             .run()?;
         let ours = Run::new()
             .freq(1000)
-            .command(sanitized(sanitizer, mode, "0.05"))
+            .command(sanitized(sanitizer, mode, seconds))
             .run()?;
         assert!(bare.stderr.contains(finding), "{}", bare.story());
         assert!(ours.stderr.contains(finding), "{}", ours.story());

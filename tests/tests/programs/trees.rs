@@ -1,13 +1,16 @@
 //! Whole process trees: each process with something to say has its own trace.
 
 use std::collections::HashSet;
+use std::process::Command;
+use std::slice;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use rsys_tests::{
-    Invocation, Judge, Outcome, Run, TestResult, is_root, key, missing_tool, python, script,
-    skip_if_missing, workload,
+    Invocation, Judge, Outcome, Run, TestResult, Trace, answer, is_root, key, missing_tool, python,
+    report, script, skip_if_missing, workload,
 };
+use serde_json::Value;
 
 const MODES: &[&str] = &["fork", "double", "vfork", "spawn"];
 
@@ -95,7 +98,7 @@ fn a_process_without_data_leaves_no_file() -> TestResult {
 }
 
 #[test]
-fn short_processes_leave_one_line() -> TestResult {
+fn short_processes_share_one_trace() -> TestResult {
     let program = workload("forks").args(["--mode", "fork", "--count", "5", "--ms", "60"]);
     let outcome = Run::new()
         .freq(500)
@@ -105,14 +108,45 @@ fn short_processes_leave_one_line() -> TestResult {
     outcome.expect_success().assert_counts()?;
     // The command itself has its trace however little it did.
     assert_eq!(outcome.files().len(), 1, "{}", outcome.story());
-    outcome.trace()?.assert_clean();
-    assert!(
-        outcome
-            .stderr
-            .contains("rsys: 5 short processes left no trace: "),
-        "{}",
-        outcome.story()
+    let own = outcome.trace()?;
+    own.assert_clean();
+    let path = outcome
+        .short_processes()
+        .context("no trace of the others")?;
+    let shared = Trace::load(&path, None)?;
+    shared.assert_valid_prefix();
+    assert_eq!(
+        shared.number("select count(distinct pid) from process where pid != 0")?,
+        5
     );
+    let count = "select count(*) from perf_sample";
+    let (own, shared) = (own.number(count)?, shared.number(count)?);
+    assert!(shared > 5, "{}", outcome.story());
+    let told = format!(
+        "{}: {shared} samples of 5 short processes; ",
+        path.display()
+    );
+    assert!(outcome.stderr.contains(&told), "{}", outcome.story());
+    // What is asked of the run counts them too, and each is whole.
+    let functions = answer("functions", slice::from_ref(&outcome.output))?;
+    let processes = functions["processes"].as_array().context("no processes")?;
+    let samples: i64 = processes
+        .iter()
+        .filter_map(|one| one["samples"].as_i64())
+        .sum();
+    assert_eq!(
+        (processes.len() as i64, samples),
+        (6, own + shared),
+        "{functions:#}"
+    );
+    let check = Command::new(report()?)
+        .args(["check", "--json"])
+        .arg(&outcome.output)
+        .output()?;
+    assert!(check.status.success(), "{check:?}");
+    let check: Value = serde_json::from_slice(&check.stdout)?;
+    assert_eq!(check["traces"][1]["samples"], shared, "{check:#}");
+    assert_eq!(check["traces"][1]["end"], "5 short processes", "{check:#}");
     Ok(())
 }
 
@@ -265,7 +299,7 @@ fn stragglers_are_waited_for_as_linger_says() -> TestResult {
             outcome.story()
         );
         for file in outcome.files() {
-            rsys_tests::Trace::load(&file, None)?.assert_valid_prefix();
+            Trace::load(&file, None)?.assert_valid_prefix();
         }
     }
     Ok(())

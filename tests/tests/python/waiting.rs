@@ -138,8 +138,8 @@ fn lines_of_waits(interpreter: &Interpreter) -> TestResult {
     for name in contenders {
         let (waited, at_line, for_lock) = judge(&outcome, &samples, name)?;
         ensure!(
-            // As it starts, it waits for it elsewhere.
-            waited >= 0.05 && at_line >= 0.7 * waited && for_lock >= 0.9 * waited,
+            // As it starts, it waits elsewhere, on a busy machine for long.
+            waited >= 0.05 && at_line >= 0.7 * waited && for_lock >= 0.95 * at_line,
             "{what}: {name} waited {waited:.3} s, {at_line:.3} at its line, {for_lock:.3} for the lock"
         );
     }

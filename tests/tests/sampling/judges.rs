@@ -242,7 +242,7 @@ fn faults_are_found() -> TestResult {
 
 #[test]
 fn the_user_interface_shows_a_trace_made_by_hand() -> TestResult {
-    skip_if_missing!(missing_judge().or_else(|| rsys_tests::missing_tool("chromium")));
+    skip_if_missing!(missing_judge().or_else(rsys_tests::missing_browser));
     let scratch = Scratch::new("judge")?;
     let trace = hand_made(&scratch, &made_by_hand())?;
     assert!(screenshot(trace.path(), "made-by-hand")?.is_file());
@@ -251,7 +251,7 @@ fn the_user_interface_shows_a_trace_made_by_hand() -> TestResult {
 
 #[test]
 fn the_user_interface_shows_a_real_trace() -> TestResult {
-    skip_if_missing!(missing_judge().or_else(|| rsys_tests::missing_tool("chromium")));
+    skip_if_missing!(missing_judge().or_else(rsys_tests::missing_browser));
     let outcome = Run::new().freq(1000).command(workload("imagery")).run()?;
     let trace = outcome.expect_success().trace()?;
     trace.assert_clean();

@@ -4,6 +4,7 @@ mod accounts;
 mod completeness;
 mod judges;
 mod monitors;
+mod names;
 mod rate;
 mod shares;
 mod split;

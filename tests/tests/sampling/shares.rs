@@ -1,5 +1,6 @@
 //! Do the reported shares tell where the time went?
 
+use anyhow::ensure;
 use rsys_tests::{
     Run, TestResult, assert_share, assert_total_share, kernel_ticks_per_second, missing_tool,
     share_bound, skip_if_missing, workload,
@@ -45,6 +46,27 @@ fn hot_spots(hertz: u32, threads: u32, clock: &str, unwinder: &str) -> TestResul
         "{:?}",
         shares.top(10)
     );
+    Ok(())
+}
+
+/// Where a thread's first sample lies depends on nothing that the thread does.
+#[test]
+fn threads_of_little_more_than_a_period_are_met_everywhere() -> TestResult {
+    for (count, milliseconds, bound) in [("700", "1.2", 0.12), ("60", "15", 0.08)] {
+        let outcome = Run::new()
+            .freq(1000)
+            .command(workload("short_threads").args([count, milliseconds]))
+            .run()?;
+        let trace = outcome.expect_success().trace()?;
+        trace.assert_clean();
+        let samples = trace.samples()?;
+        let of = |function: &str| samples.iter().filter(|one| one.calls(function)).count() as f64;
+        let (first, then) = (of("first"), of("then"));
+        ensure!(
+            (first / (first + then) - 2.0 / 3.0).abs() < bound,
+            "{milliseconds} ms: {first} and {then}"
+        );
+    }
     Ok(())
 }
 

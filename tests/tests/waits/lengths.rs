@@ -39,8 +39,9 @@ fn judge(outcome: &Outcome, tolerance: f64) -> TestResult {
         (blocked * (1.0 - tolerance)..=away * (1.0 + tolerance) + 0.03).contains(&all),
         "waits of {all:.4} s, the program was blocked for {blocked:.4} to {away:.4}"
     );
+    // Where the looks find no processor for a while, a few of the shortest waits are at no place.
     ensure!(
-        slow >= 0.9 * blocked && slow <= away * (1.0 + tolerance),
+        slow >= 0.75 * blocked && slow <= away * (1.0 + tolerance),
         "waits of {slow:.4} s in `slow`, the program was blocked there for {blocked:.4} to {away:.4}"
     );
     Ok(())

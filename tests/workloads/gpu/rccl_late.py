@@ -16,6 +16,7 @@ code_object, rank, ranks, path, steps, reason = sys.argv[3], int(sys.argv[4]), i
 COUNT, LATE_NS, BATCH_BYTES, PATIENCE_S = 4096, 100_000_000, 2_000_000, 2
 FLOAT, SUM = 7, 0
 HOST_TO_DEVICE = 1
+BLOCKING_SYNC = 4
 
 
 class UniqueId(ctypes.Structure):
@@ -62,6 +63,8 @@ def shared_id():
 
 def main():
     check(hip.hipSetDevice(rank))
+    # Ranks that spin while they wait would take the processors from the simulated GPUs.
+    check(hip.hipSetDeviceFlags(BLOCKING_SYNC))
     module, kernels = ctypes.c_void_p(), {}
     check(hip.hipModuleLoad(ctypes.byref(module), code_object.encode()))
     for name in (b"short_kernel", b"long_kernel"):

@@ -86,7 +86,7 @@ const STACKS: &[(&str, Source)] = &[
     (
         // ROCr, HIP and SMI 5.2.3; the compiler for its programs.
         "debian12",
-        Source::Debian {
+        Source::Alone {
             release: "bookworm",
             packages: &[
                 "libhsa-runtime64-1",
@@ -94,14 +94,56 @@ const STACKS: &[(&str, Source)] = &[
                 "rocminfo",
                 "libamdhip64-5",
                 "libamdhip64-dev",
+                "libhiprtc-builtins5",
+                "libamd-comgr2",
                 "rocm-device-libs",
-                "clang-15",
-                "clang-tools-15",
-                "lld-15",
-                "kmod",
+                "libhsakmt1",
+                "libdrm-amdgpu1",
+                "libdrm2",
+                "libdrm-common",
+                "libnuma1",
+                "libelf1",
                 "librocm-smi64-1",
                 "librocm-smi-dev",
                 "rocm-smi",
+                "kmod",
+                "libkmod2",
+                "clang-15",
+                "clang-tools-15",
+                "libclang-cpp15",
+                "libclang-common-15-dev",
+                "libllvm15",
+                "lld-15",
+                "libz3-4",
+                "libxml2",
+                "libicu72",
+                "libedit2",
+                "libbsd0",
+                "libmd0",
+                "libtinfo6",
+                "libzstd1",
+                "liblzma5",
+                "zlib1g",
+                "libpci3",
+                "pciutils",
+            ],
+        },
+    ),
+    (
+        // The HSA runtime of the one before alone, for the demo: some megabytes.
+        "hsa",
+        Source::Alone {
+            release: "bookworm",
+            packages: &[
+                "libhsa-runtime64-1",
+                "libhsa-runtime-dev",
+                "libhsakmt1",
+                "libdrm-amdgpu1",
+                "libdrm2",
+                "libdrm-common",
+                "libnuma1",
+                "libelf1",
+                "zlib1g",
             ],
         },
     ),
@@ -237,6 +279,16 @@ const STACKS: &[(&str, Source)] = &[
         },
     ),
     (
+        // AMD's library of hardware counters, for the same.
+        "rocm7-counters",
+        Source::Mixed {
+            release: "sid",
+            newer: ROCM7,
+            packages: &["libhsa-amd-aqlprofile64-1"],
+            choice: Choice::Alone,
+        },
+    ),
+    (
         // 286 MB to fetch. Its own LLVM compiles for AMD's GPUs.
         "triton",
         Source::Package {
@@ -267,8 +319,8 @@ const STACKS: &[(&str, Source)] = &[
 /// What the quick set of tests needs: programs are compiled with it and run.
 const FEW: &str = "debian12";
 
-/// Fetched when they are asked for by their names: they are large.
-const ASKED_FOR: [&str; 3] = ["rocm7-rccl", "triton", "torch"];
+/// Fetched when they are asked for by their names: they are large, or the demo's.
+const ASKED_FOR: [&str; 4] = ["hsa", "rocm7-rccl", "triton", "torch"];
 
 /// Where ROCm 7 is, as long as it is not in the release beneath.
 const ROCM7: Newer = Newer {

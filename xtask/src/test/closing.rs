@@ -29,7 +29,8 @@ pub struct Closing {
     counts: Counts,
     stages: Vec<(String, Duration)>,
     times: Vec<(Duration, String)>,
-    failed: Vec<String>,
+    /// Names, and why.
+    failed: Vec<(String, String)>,
     /// Reasons, and the tests that lacked something for them.
     skipped: BTreeMap<String, Vec<String>>,
 }
@@ -54,7 +55,7 @@ impl Closing {
         self.times.push((ended.took, name.clone()));
         if !ended.told.passed {
             self.counts.failed += 1;
-            self.failed.push(name.clone());
+            self.failed.push((name.clone(), ended.told.reason()));
             println!("---- failed: {name}\n{}\n----", ended.told.said);
         } else if let Some(why) = ended.told.skipped() {
             self.counts.skipped += 1;
@@ -83,8 +84,8 @@ impl Closing {
                 names.join(", ")
             );
         }
-        for name in &self.failed {
-            println!("failed: {name}");
+        for (name, why) in &self.failed {
+            println!("failed: {name}: {why}");
         }
         if !does_compile {
             println!("failed: something does not compile");

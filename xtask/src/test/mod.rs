@@ -22,7 +22,7 @@ use self::closing::Closing;
 pub use self::closing::Counts;
 use self::history::History;
 use self::suites::{MODEL, Suites};
-use crate::steps::{has_program, say};
+use crate::steps::{has_program, received_bytes, say};
 use crate::{judges, runtimes, system};
 
 /// What is to be run.
@@ -85,6 +85,7 @@ pub fn run(options: &TestOptions) -> Result<ExitCode> {
 
 /// Prepares, builds and runs tests, so often; everything is said but the sum.
 pub fn run_these(which: Which<'_>, long: bool, install: bool, times: u32) -> Result<Counts> {
+    let received = received_bytes();
     let mut closing = Closing::default();
     let suites = Suites::read()?;
     let is_small = which == Which::Quick;
@@ -130,6 +131,8 @@ pub fn run_these(which: Which<'_>, long: bool, install: bool, times: u32) -> Res
     history.write()?;
     closing.stage("run", start.elapsed());
     closing.print(does_compile);
+    let received = received_bytes().saturating_sub(received) >> 20;
+    println!("received over the network meanwhile, by all programs: {received} MiB");
     if which == Which::Quick {
         let others = choose(&cases, Which::Rest, false, &suites)?;
         closing::print_others(&others, &history);

@@ -6,6 +6,9 @@ use std::time::Duration;
 /// A line, and when it came.
 pub type Line = (Duration, String);
 
+/// The reason of a failure is cut to so many characters.
+const REASON: usize = 400;
+
 /// What became of a test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
@@ -22,6 +25,22 @@ impl Told {
     pub fn skipped(&self) -> Option<&str> {
         let mut lines = self.said.lines();
         lines.find_map(|line| line.strip_prefix("skipped: "))
+    }
+
+    /// Why it failed, in a line: the error or the panic, without the stack that follows.
+    pub fn reason(&self) -> String {
+        let lines: Vec<&str> = self.said.lines().collect();
+        let is_error = |line: &&str| line.starts_with("Error: ") || line.starts_with("Error(");
+        let is_panic = |line: &&str| line.contains("panicked at");
+        let error = lines.iter().position(is_error);
+        let panic = lines.iter().position(is_panic).map(|at| at + 1);
+        let last = lines.iter().rposition(|line| !line.is_empty());
+        let from = error.or(panic).or(last).unwrap_or(lines.len());
+        let is_stack = |line: &&&str| line.trim().eq_ignore_ascii_case("stack backtrace:");
+        let words = lines[from.min(lines.len())..].iter();
+        let words = words.take_while(|line| !is_stack(line));
+        let words: Vec<&str> = words.flat_map(|line| line.split_whitespace()).collect();
+        words.join(" ").chars().take(REASON).collect()
     }
 }
 

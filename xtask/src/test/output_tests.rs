@@ -62,3 +62,20 @@ fn captured_text_stands_below_its_name() {
     assert_eq!(told["b"].skipped(), Some("no root"));
     assert!(!told["c"].passed);
 }
+
+#[test]
+fn why_a_test_failed_is_said_in_a_line() {
+    let said = |said: &str| Told {
+        passed: false,
+        said: said.to_owned(),
+        took: None,
+    };
+    let error =
+        said("\nrsys: 4 traces\nError: tiny: [\n  1,\n]\n\nStack backtrace:\n   0: anyhow\nFAILED");
+    assert_eq!(error.reason(), "Error: tiny: [ 1, ]");
+    let panic = said("thread 'a' panicked at a.rs:1:1:\nassertion failed");
+    assert_eq!(panic.reason(), "assertion failed");
+    assert_eq!(said("here it ends\n").reason(), "here it ends");
+    assert_eq!(said("").reason(), "");
+    assert_eq!(said(&"é".repeat(900)).reason(), "é".repeat(REASON));
+}

@@ -123,9 +123,14 @@ pub fn set_period(fd: c_int, period: u64) -> bool {
     unsafe { sys::ioctl(fd, PERIOD, place) == 0 }
 }
 
-/// Closes the descriptor, unless the program has closed it and uses its number for another file.
+/// Whether the descriptor is still ours: the program may have closed it, and use its number for another file.
+pub fn is_open(fd: c_int) -> bool {
+    sys::signal_of(fd) == i64::from(SAMPLE_SIGNAL)
+}
+
+/// Closes the descriptor, if it is still ours.
 pub fn close(fd: c_int) {
-    if sys::signal_of(fd) == i64::from(SAMPLE_SIGNAL) {
+    if is_open(fd) {
         sys::close(fd);
     }
 }

@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_char, c_int};
 use rsys_wire::program::DEFAULT_PATH;
 
 use crate::lifecycle::exec::call::{File, variables};
+use crate::signals::faults;
 use crate::sys;
-use crate::sys::guard;
 use crate::target::environment::{c_string, pointers, rest_of};
 
 /// Longer paths are not judged.
@@ -97,7 +97,7 @@ pub fn open(file: &File, place: &mut Path) -> Option<Opened> {
         }
         File::At(fd, path, flags)
             if flags & libc::AT_EMPTY_PATH != 0
-                && guard::read_u8(path.addr() as u64) == Some(0) =>
+                && faults::read_u8(path.addr() as u64) == Some(0) =>
         {
             open(&File::Descriptor(fd), place)
         }

@@ -27,6 +27,7 @@ use crate::target::real::{self, Real};
 
 use call::{Call, REGISTERS, Words};
 
+pub use handover::with_own_mask;
 pub use judge::begin;
 pub use report::running as report_running;
 

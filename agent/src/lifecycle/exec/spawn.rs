@@ -47,7 +47,7 @@ unsafe fn spawn(
     let pid = &raw mut child;
     let start = |environment| {
         // SAFETY: the caller's own arguments, or a part of the variables.
-        handover::with_own_mask(|| unsafe {
+        handover::as_handed_down(|| unsafe {
             real(
                 pid,
                 name,

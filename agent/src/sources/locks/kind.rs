@@ -3,7 +3,7 @@
 use rsys_wire::sources::Category;
 
 use crate::events::texts::StaticText;
-use crate::sys::guard;
+use crate::signals::faults;
 
 /// How many kinds there are, with none.
 pub const KINDS: usize = 9;
@@ -87,6 +87,6 @@ impl Kind {
             Kind::RwLock => RWLOCK_WRITER,
             _ => return 0,
         };
-        guard::read_u32(address.wrapping_add(at)).unwrap_or(0)
+        faults::read_u32(address.wrapping_add(at)).unwrap_or(0)
     }
 }

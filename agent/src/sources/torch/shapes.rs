@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::interpose::symbols;
+use crate::signals::faults;
 use crate::sys::guard::{read_u32, read_u64};
 use crate::sys::text::Text;
 
@@ -60,6 +61,11 @@ pub fn of(operator: *const c_void, room: &mut [u8; ROOM]) -> &[u8] {
     };
     // SAFETY: an operator that begins.
     let count = unsafe { count(operator) } as u64;
+    // Where things are is guessed.
+    faults::while_open(|| of_inputs(operator, count, room)).unwrap_or(&[])
+}
+
+fn of_inputs(operator: *const c_void, count: u64, room: &mut [u8; ROOM]) -> &[u8] {
     let at = (operator.addr() as u64).wrapping_add(INPUTS);
     let (inputs, length) = (read_u64(at), read_u64(at.wrapping_add(8)));
     let Some(inputs) = inputs.filter(|inputs| *inputs != 0 && length == Some(count)) else {

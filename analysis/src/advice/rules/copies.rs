@@ -1,8 +1,9 @@
 //! Copies that hold the host, or that nothing is done beside.
 
-use super::submission::paused;
+use super::submission::{paused, paused_ns};
 use crate::advice::facts::{Copying, Facts, Gpu};
 use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth_of, of_each_gpu};
+use crate::model::waits_for;
 use crate::table::Cell;
 
 pub(super) const RULES: [Rule; 4] = [
@@ -45,23 +46,42 @@ fn of_process<'f>(copies: &'f [Copying], gpu: &'f Gpu) -> impl Iterator<Item = &
     copies.iter().filter(|one| one.owner == gpu.owner)
 }
 
-/// Time of exposed copies that calls waited for, which the calls' rules have.
-fn waited_ns(copies: &[Copying], gpu: &Gpu) -> u64 {
+/// Time of exposed copies that calls waited for, which the calls' rules have: no more than their own copies took.
+fn waited_ns(copies: &[Copying], copied_ns: Option<u64>, gpu: &Gpu) -> u64 {
     let blocked_ns: u64 = of_process(copies, gpu).map(|one| one.blocked_ns).sum();
-    blocked_ns.min(gpu.exposed_copies_ns)
+    blocked_ns
+        .min(copied_ns.unwrap_or(u64::MAX))
+        .min(gpu.exposed_copies_ns)
+}
+
+/// [`waited_ns`] of calls that wait by what they are.
+fn blocking_ns(facts: &Facts<'_>, gpu: &Gpu) -> u64 {
+    waited_ns(&facts.blocking_copies, gpu.blocking_copies_ns, gpu)
+}
+
+/// [`waited_ns`] of asynchronous copies, of what the others leave.
+fn pageable_ns(facts: &Facts<'_>, gpu: &Gpu) -> u64 {
+    let copies = &facts.blocked_async_copies;
+    let waited_ns = waited_ns(copies, gpu.blocked_async_copies_ns, gpu);
+    waited_ns.min(gpu.exposed_copies_ns - blocking_ns(facts, gpu))
 }
 
 /// Calls that waited for copies: the GPU's idle time behind them, and the copies themselves as far as nothing hid them.
-fn waiting(gpu: &Gpu, cause: &str, copies: &[Copying], owned_ns: u64) -> Vec<Finding> {
+fn waiting(
+    facts: &Facts<'_>,
+    gpu: &Gpu,
+    cause: &str,
+    copies: &[Copying],
+    exposed_ns: u64,
+) -> Vec<Finding> {
     let Some(most) =
         of_process(copies, gpu).max_by_key(|one| (!one.place.is_empty(), one.blocked_ns))
     else {
         return Vec::new();
     };
     let sum = |of: fn(&Copying) -> u64| of_process(copies, gpu).map(of).sum::<u64>();
-    let pause = paused(gpu, cause);
-    let idle_ns = gpu.paused_ns(cause);
-    let exposed_ns = waited_ns(copies, gpu).min(gpu.exposed_copies_ns.saturating_sub(owned_ns));
+    let pause = paused(facts, gpu, cause);
+    let idle_ns = paused_ns(facts, gpu, cause);
     let place = match most.place.as_str() {
         "" => most.call.clone(),
         place => format!("{} in {place}", most.call),
@@ -88,19 +108,17 @@ fn waiting(gpu: &Gpu, cause: &str, copies: &[Copying], owned_ns: u64) -> Vec<Fin
 
 fn blocking_copies(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
-        waiting(gpu, "blocking_copy", &facts.blocking_copies, 0)
+        let exposed_ns = blocking_ns(facts, gpu);
+        let copies = &facts.blocking_copies;
+        waiting(facts, gpu, "blocking_copy", copies, exposed_ns)
     })
 }
 
 fn pageable_copies(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
-        let owned_ns = waited_ns(&facts.blocking_copies, gpu);
-        waiting(
-            gpu,
-            "blocked_async_copy",
-            &facts.blocked_async_copies,
-            owned_ns,
-        )
+        let exposed_ns = pageable_ns(facts, gpu);
+        let copies = &facts.blocked_async_copies;
+        waiting(facts, gpu, "blocked_async_copy", copies, exposed_ns)
     })
 }
 
@@ -144,7 +162,7 @@ fn small_ns(facts: &Facts<'_>, gpu: &Gpu) -> (u64, u64, u64) {
 
 /// Time of exposed copies that the rules of calls have.
 fn owned_ns(facts: &Facts<'_>, gpu: &Gpu) -> u64 {
-    waited_ns(&facts.blocking_copies, gpu) + waited_ns(&facts.blocked_async_copies, gpu)
+    blocking_ns(facts, gpu) + pageable_ns(facts, gpu)
 }
 
 fn small_copies(facts: &Facts<'_>) -> Verdict {
@@ -165,13 +183,16 @@ fn small_copies(facts: &Facts<'_>) -> Verdict {
     })
 }
 
-/// The call that copies most often.
+/// The call that copies most often, of those that nobody waits in if there are any.
 fn copy_call(facts: &Facts<'_>) -> String {
     let copies = facts
         .calls
         .iter()
         .filter(|row| row.text("name").contains("Memcpy"));
-    let most = copies.max_by_key(|row| row.count("count"));
+    let most = copies.max_by_key(|row| {
+        let name = row.text("name");
+        (waits_for(name).is_none(), row.count("count"))
+    });
     most.map_or_else(String::new, |row| row.text("name").to_owned())
 }
 

@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::interpreter::lock_wait_ns;
+use super::submission::WAITING;
 use crate::advice::facts::{Facts, Gpu, Idle, has_other_lock, without_line, without_lock};
-use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth_of, of_each_gpu};
+use crate::advice::rule::{Finding, Need, OFTEN, Rule, Verdict, is_worth_of, of_each_gpu};
 use crate::model::is_input as is_input_name;
 use crate::table::view::View;
 
@@ -47,7 +48,7 @@ pub(super) const RULES: [Rule; 6] = [
     },
     Rule {
         name: "many_operators",
-        title: "the host takes longer to launch the work than the GPU to do it, and no operator stands out",
+        title: "the host launches work slower than the GPU does it, in many operators",
         remedy: "launch fewer and larger pieces: record the step as a graph (hipGraph, torch.cuda.graphs), fuse operators (torch.compile), make batches larger; `rsys-report launch` has the operators",
         needs: &[Need::Gpus, Need::Calls],
         judge: many_operators,
@@ -84,8 +85,16 @@ struct AtFunction<'f> {
     off_ns: u64,
     wait_ns: u64,
     times: u64,
+    /// How many times it was there.
+    count: u64,
     /// The line with most of it.
     most: Option<&'f Idle>,
+}
+
+impl AtFunction<'_> {
+    fn idle_ns(&self) -> u64 {
+        self.code_ns + self.off_ns + self.wait_ns
+    }
 }
 
 /// Functions that every stack of a thread has: they are no place.
@@ -105,6 +114,7 @@ fn functions(gpu: &Gpu) -> Vec<AtFunction<'_>> {
             _ => &mut function.off_ns,
         } += idle.idle_ns;
         function.times += idle.times();
+        function.count += idle.count;
         if function.most.is_none_or(|most| most.idle_ns < idle.idle_ns) {
             function.most = Some(idle);
         }
@@ -114,7 +124,7 @@ fn functions(gpu: &Gpu) -> Vec<AtFunction<'_>> {
         .filter(|(name, _)| !NO_PLACES.contains(name))
         .map(|(_, function)| function)
         .collect();
-    functions.sort_by_key(|one| Reverse(one.code_ns + one.off_ns + one.wait_ns));
+    functions.sort_by_key(|one| Reverse(one.idle_ns()));
     functions
 }
 
@@ -152,33 +162,115 @@ fn of_function(facts: &Facts<'_>, gpu: &Gpu, function: &AtFunction<'_>, place: &
     }
 }
 
+/// A function of the host, and how much of its idle time no other rule has.
+struct Share<'f> {
+    function: AtFunction<'f>,
+    most: &'f Idle,
+    of: Of,
+    saves_ns: u64,
+}
+
+/// Idle time that functions have, of what calls and phases would have without them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Taken {
+    pub(super) of_pauses_ns: u64,
+    pub(super) of_phases_ns: u64,
+}
+
+/// One time alone is no chance where it is this part of a GPU's time: one in this many.
+const STALL_PART: u64 = 5;
+
+impl Share<'_> {
+    /// How often it has happened. A stall that is long enough counts as if it had come again.
+    fn times(&self, gpu: &Gpu) -> u64 {
+        match STALL_PART * self.saves_ns >= gpu.span.duration_ns {
+            true => self.function.times.max(OFTEN),
+            false => self.function.times,
+        }
+    }
+}
+
+/// A function that a trace has recorded and that takes this long each time does not launch: it computes between two launches.
+const NO_LAUNCH_NS: u64 = 50_000;
+/// Longer times are in no phase of launches.
+const PHASE_PAUSE_NS: u64 = 200_000;
+
+/// Whether a function's times may be what phases of launches consist of, though it launches nothing.
+fn is_between_launches(facts: &Facts<'_>, gpu: &Gpu, function: &AtFunction<'_>, of: Of) -> bool {
+    let mean_ns = function.idle_ns() / function.count.max(1);
+    let is_operator = || function.most.is_none_or(|most| most.place.contains("::"));
+    of == Of::Code
+        && (NO_LAUNCH_NS..=PHASE_PAUSE_NS).contains(&mean_ns)
+        && !facts.is_sampled(gpu)
+        && !is_operator()
+}
+
+/// What each function of the host has of a GPU's idle time, the longest first. Waits for data have all of theirs, whatever call is in front of them.
+fn shares<'f>(facts: &Facts<'_>, gpu: &'f Gpu) -> (Vec<Share<'f>>, Taken) {
+    let pauses_ns: u64 = WAITING.map(|cause| gpu.paused_ns(cause)).iter().sum();
+    let phases_ns: u64 = gpu.phases.iter().map(|phase| phase.idle_ns).sum();
+    let (mut left_ns, mut taken) = (gpu.host_idle_ns(), Taken::default());
+    let mut shares = Vec::new();
+    for function in functions(gpu) {
+        let Some(most) = function.most else { continue };
+        let of = of_function(facts, gpu, &function, &most.place);
+        shares.push(Share {
+            function,
+            most,
+            of,
+            saves_ns: 0,
+        });
+    }
+    for is_input in [true, false] {
+        for share in shares
+            .iter_mut()
+            .filter(|one| (one.of == Of::Input) == is_input)
+        {
+            let idle_ns = share.function.idle_ns();
+            share.saves_ns = idle_ns.min(left_ns);
+            left_ns -= share.saves_ns;
+            let mut take = |of_ns: u64, taken_ns: &mut u64| {
+                let more_ns = (idle_ns - share.saves_ns).min(of_ns - *taken_ns);
+                *taken_ns += more_ns;
+                share.saves_ns += more_ns;
+            };
+            if is_input {
+                take(pauses_ns, &mut taken.of_pauses_ns);
+            } else if is_between_launches(facts, gpu, &share.function, share.of) {
+                take(phases_ns, &mut taken.of_phases_ns);
+            }
+        }
+    }
+    (shares, taken)
+}
+
+/// What functions have of the idle time of a GPU that calls and phases would have without them.
+pub(super) fn taken(facts: &Facts<'_>, gpu: &Gpu) -> Taken {
+    shares(facts, gpu).1
+}
+
 /// Functions of the host with idle time of one kind, as far as no call or phase has it.
 fn of_host(facts: &Facts<'_>, meant: Of) -> Verdict {
     of_each_gpu(facts, |gpu| {
-        let mut left_ns = gpu.host_idle_ns();
-        let mut found = Vec::new();
-        for function in functions(gpu) {
-            let Some(most) = function.most else { continue };
-            let idle_ns = function.code_ns + function.off_ns + function.wait_ns;
-            let saves_ns = idle_ns.min(left_ns);
-            left_ns -= saves_ns;
-            if of_function(facts, gpu, &function, &most.place) == meant {
-                found.push(Finding {
-                    saves_ns: Some(saves_ns),
-                    place: most.place.clone(),
-                    evidence: vec![
-                        ("idle_ns", idle_ns.into()),
-                        ("in_code_ns", function.code_ns.into()),
-                        ("in_waits_ns", function.wait_ns.into()),
-                        ("off_processor_ns", function.off_ns.into()),
-                        ("waits_recorded", facts.has_waits(gpu).into()),
-                    ],
-                    span: Some(most.longest),
-                    times: function.times,
-                });
+        let (shares, _) = shares(facts, gpu);
+        let meant = shares.into_iter().filter(|share| share.of == meant);
+        let found = meant.map(|share| {
+            let function = &share.function;
+            Finding {
+                saves_ns: Some(share.saves_ns),
+                place: share.most.place.clone(),
+                evidence: vec![
+                    ("idle_ns", function.idle_ns().into()),
+                    ("in_code_ns", function.code_ns.into()),
+                    ("in_waits_ns", function.wait_ns.into()),
+                    ("off_processor_ns", function.off_ns.into()),
+                    ("waits_recorded", facts.has_waits(gpu).into()),
+                ],
+                span: Some(share.most.longest),
+                times: share.times(gpu),
             }
-        }
-        found
+        });
+        found.collect()
     })
 }
 
@@ -224,23 +316,23 @@ fn is_generated(place: &str) -> bool {
 fn many_operators(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
         let whole_ns = gpu.span.duration_ns;
-        let mut left_ns = gpu.host_idle_ns();
         let (mut together_ns, mut times, mut small) = (0, 0, Vec::new());
-        for function in functions(gpu) {
-            let Some(most) = function.most else { continue };
-            let idle_ns = function.code_ns + function.off_ns + function.wait_ns;
-            let saves_ns = idle_ns.min(left_ns);
-            left_ns -= saves_ns;
-            let is_code = of_function(facts, gpu, &function, &most.place) == Of::Code;
-            if is_code && !is_worth_of(saves_ns, whole_ns, function.times) {
-                together_ns += saves_ns;
-                times += function.times;
-                small.push((saves_ns, most));
+        for share in shares(facts, gpu).0 {
+            // What is long enough stands out, however seldom it is.
+            let is_small = !is_worth_of(share.saves_ns, whole_ns, OFTEN);
+            if share.of == Of::Code && is_small {
+                together_ns += share.saves_ns;
+                times += share.function.times;
+                small.push((share.saves_ns, share.most));
             }
         }
+        small.sort_by_key(|(saves_ns, _)| Reverse(*saves_ns));
         let [(most_ns, most), _, ..] = small[..] else {
             return Vec::new();
         };
+        if 2 * most_ns > together_ns {
+            return Vec::new();
+        }
         let launches = gpu.causes.iter().filter(|idle| idle.cause == "launch");
         let launch_ns: u64 = launches.map(|idle| idle.idle_ns).sum();
         vec![Finding {

@@ -37,7 +37,7 @@ pub(super) const RULES: [Rule; 7] = [
     Rule {
         name: "no_processor",
         title: "threads that could run have no processor",
-        remedy: "start fewer threads or processes (OMP_NUM_THREADS, -n, num_workers), give each its own processors (taskset, srun --cpu-bind), or ask for more of them",
+        remedy: "others have the processors: give the run some of its own (taskset, srun --cpu-bind), or ask for more of them; if it has more threads and processes than processors itself, start fewer (OMP_NUM_THREADS, -n, num_workers)",
         needs: &[],
         judge: no_processor,
     },
@@ -84,7 +84,10 @@ fn of_processes(
     let of_compared =
         |one: &&Process| is_about_waits && one.owner.rank.is_some() && facts.compared.is_some();
     let matter = facts.processes.iter().filter(|one| {
-        is_seen(one) && !of_compared(one) && one.cpu_ns as f64 >= HELPER_SHARE * all_ns as f64
+        is_seen(one)
+            && !of_compared(one)
+            && facts.is_long(one)
+            && one.cpu_ns as f64 >= HELPER_SHARE * all_ns as f64
     });
     let found = matter.filter_map(|process| {
         let mut finding = find(process)?;
@@ -96,10 +99,10 @@ fn of_processes(
             .push(("process", process.owner.process.into()));
         Some(finding)
     });
-    // Workers of one kind wait at one place: the longest stands for all.
+    // Workers of one kind wait at one place, and ranks lack processors together: the longest stands for all.
     let mut found: Vec<Finding> = found.collect();
     found.sort_by_key(|one| (one.place.clone(), std::cmp::Reverse(one.saves_ns)));
-    found.dedup_by(|other, one| !one.place.is_empty() && other.place == one.place);
+    found.dedup_by(|other, one| other.place == one.place);
     Verdict::Found(found)
 }
 
@@ -111,7 +114,7 @@ fn is_worth(ns: u64, process: &Process) -> bool {
 fn waits(facts: &Facts<'_>, is_for_data: bool) -> Verdict {
     of_processes(facts, true, |process| {
         let (place, waited_for, ns) = &process.wait;
-        let is_data = is_data(waited_for) || is_input(place);
+        let is_data = is_data(waited_for) && !process.is_any_wait || is_input(place);
         let is_other =
             FOR_CHILDREN.contains(&waited_for.as_str()) || waited_for.contains(INTERPRETERS_LOCK);
         let is_worth = is_worth(*ns, process) && !is_other;

@@ -9,7 +9,7 @@ use crate::advice::rule::{Finding, Need, Rule, Verdict, if_worth, of_all_gpus, o
 pub(super) const RULES: [Rule; 7] = [
     Rule {
         name: "straggler",
-        title: "the other ranks wait for this one in collectives",
+        title: "the other ranks wait for this one",
         remedy: "fix what this rank does longer than the others; `rsys-report collectives` has its latest arrivals, and what all ranks would gain",
         needs: &[],
         judge: straggler,
@@ -153,7 +153,9 @@ fn placed(stragglers: &[&Straggler]) -> String {
 
 /// What the job would gain if all ranks were alike, beyond what it gains if the stragglers are, as far as a GPU waits for others, or they for it, and nothing else is done.
 fn ranks_in_turn(facts: &Facts<'_>) -> Verdict {
-    let Some(compared) = facts.compared.as_ref().filter(|one| one.judged > 0) else {
+    // Whoever is late in what is not judged may be always the same.
+    let is_known = |one: &&Compared| one.judged > 0 && one.unjudged.is_none();
+    let Some(compared) = facts.compared.as_ref().filter(is_known) else {
         return Verdict::Found(Vec::new());
     };
     let stragglers = compared.stragglers.iter();
@@ -161,10 +163,11 @@ fn ranks_in_turn(facts: &Facts<'_>) -> Verdict {
     let of_stragglers_ns = of_stragglers_ns.max(compared.together_saved_ns);
     let lost = facts.gpus.iter();
     let lost_ns = lost.map(|gpu| compared.lost_in_turn_ns(gpu)).max();
+    let lost_ns = lost_ns.unwrap_or_else(|| compared.lost_in_turn_of_hosts_ns());
     let beyond_ns = compared.alike_saved_ns.saturating_sub(of_stragglers_ns);
     let latest = compared.latest.as_ref();
     let finding = Finding {
-        saves_ns: Some(beyond_ns.min(lost_ns.unwrap_or(0))),
+        saves_ns: Some(beyond_ns.min(lost_ns)),
         place: latest.map_or_else(String::new, |one| one.place.clone()),
         evidence: vec![
             ("all_alike_ns", compared.alike_saved_ns.into()),
@@ -172,7 +175,7 @@ fn ranks_in_turn(facts: &Facts<'_>) -> Verdict {
             ("ranks", compared.ranks().into()),
         ],
         span: latest.map(|one| one.span),
-        ..Finding::default()
+        times: compared.judged,
     };
     Verdict::Found(if_worth(facts.run_ns, finding))
 }
@@ -206,7 +209,7 @@ fn exposed_comm(facts: &Facts<'_>) -> Verdict {
                 ("computation_ns", gpu.computation_ns.into()),
             ],
             span: Some(gpu.span),
-            ..Finding::default()
+            times: gpu.kernels,
         }]
     })
 }
@@ -240,7 +243,7 @@ fn message_wait(facts: &Facts<'_>) -> Verdict {
                 ("computation_ns", gpu.computation_ns.into()),
             ],
             span: Some(gpu.span),
-            ..Finding::default()
+            times: gpu.kernels,
         }]
     })
 }
@@ -286,7 +289,7 @@ fn imbalance(gpus: &[&Gpu], place: impl Fn(&Gpu) -> String) -> Vec<Finding> {
             ("gpus", (gpus.len() as u64).into()),
         ],
         span: Some(most.span),
-        ..Finding::default()
+        times: most.kernels,
     };
     if_worth(span_ns.unwrap_or(0), finding)
 }

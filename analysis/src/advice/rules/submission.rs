@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 
+use super::host::taken;
 use crate::advice::facts::{Facts, Gpu, Idle};
 use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth, of_each_gpu};
 
-pub(super) const RULES: [Rule; 7] = [
+pub(super) const RULES: [Rule; 8] = [
     Rule {
         name: "sync_in_loop",
         title: "the host waits for the GPU before it submits the next work",
@@ -16,9 +17,16 @@ pub(super) const RULES: [Rule; 7] = [
     Rule {
         name: "launch_bound",
         title: "launching takes longer than the kernels",
-        remedy: "fewer and larger kernels: fuse them (torch.compile), make batches larger, or record the sequence once as a graph (hipGraph, torch.cuda.graphs)",
+        remedy: "fewer and larger kernels: fuse them (torch.compile), make batches larger, or record the sequence once as a graph (hipGraph, torch.cuda.graphs), a longer one where it is one already",
         needs: &[Need::Gpus, Need::Calls],
         judge: launch_bound,
+    },
+    Rule {
+        name: "graph_of_small_kernels",
+        title: "a GPU is idle between the kernels of a graph",
+        remedy: "launches cost nothing here, the pauses between small kernels do: fuse the operators that were recorded (torch.compile), make batches larger, or let branches of the graph run beside each other",
+        needs: &[Need::Gpus, Need::Calls],
+        judge: graph_of_small_kernels,
     },
     Rule {
         name: "memory_in_loop",
@@ -57,11 +65,14 @@ pub(super) const RULES: [Rule; 7] = [
     },
 ];
 
+/// So much of a phase of launches a GPU is idle at least, as in `pauses`: one part in this many.
+const PHASE_IDLE_PART: u64 = 4;
+
 /// Calls that come less often than this are no loop.
 const LOOP: u64 = 10;
 
 /// Causes of `gaps` that other rules have, or that are no dependency.
-const NOT_DEPENDENCIES: [&str; 18] = [
+const NOT_DEPENDENCIES: [&str; 19] = [
     "host_code",
     "host_wait",
     "host_off_processor",
@@ -76,6 +87,7 @@ const NOT_DEPENDENCIES: [&str; 18] = [
     "openmp",
     "kokkos",
     "launch",
+    "graph",
     "other_gpu",
     "unknown_no_samples",
     "unknown_no_call",
@@ -83,10 +95,24 @@ const NOT_DEPENDENCIES: [&str; 18] = [
     "queued",
 ];
 
+/// The owners of `pauses` that wait for the GPU, behind which the host does something else.
+pub(super) const WAITING: [&str; 3] = ["synchronisation", "blocking_copy", "blocked_async_copy"];
+
+/// What calls of one kind have of the idle time of a GPU. What the host waits for data behind them is not theirs.
+pub(super) fn paused_ns(facts: &Facts<'_>, gpu: &Gpu, cause: &str) -> u64 {
+    let own_ns = gpu.paused_ns(cause);
+    if !WAITING.contains(&cause) {
+        return own_ns;
+    }
+    let all_ns: u64 = WAITING.map(|cause| gpu.paused_ns(cause)).iter().sum();
+    let left_ns = all_ns - taken(facts, gpu).of_pauses_ns;
+    (u128::from(own_ns) * u128::from(left_ns) / u128::from(all_ns.max(1))) as u64
+}
+
 /// What calls of one kind have of the idle time of a GPU, at the place with most of it.
-pub(super) fn paused(gpu: &Gpu, cause: &str) -> Option<Finding> {
+pub(super) fn paused(facts: &Facts<'_>, gpu: &Gpu, cause: &str) -> Option<Finding> {
     let of_cause = || gpu.pauses.iter().filter(|pause| pause.cause == cause);
-    let idle_ns: u64 = of_cause().map(|pause| pause.idle_ns).sum();
+    let idle_ns = paused_ns(facts, gpu, cause);
     let count: u64 = of_cause().map(|pause| pause.count).sum();
     let most = of_cause().min_by_key(|pause| (pause.place.is_empty(), Reverse(pause.idle_ns)))?;
     let longest = of_cause().max_by_key(|pause| pause.longest.duration_ns)?;
@@ -109,13 +135,13 @@ pub(super) fn paused(gpu: &Gpu, cause: &str) -> Option<Finding> {
 
 fn sync_in_loop(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
-        paused(gpu, "synchronisation").into_iter().collect()
+        paused(facts, gpu, "synchronisation").into_iter().collect()
     })
 }
 
 fn memory_in_loop(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
-        paused(gpu, "memory_call").into_iter().collect()
+        paused(facts, gpu, "memory_call").into_iter().collect()
     })
 }
 
@@ -131,6 +157,11 @@ fn launch_bound(facts: &Facts<'_>) -> Verdict {
         let longest = gpu.phases.iter().max_by_key(|phase| phase.span.duration_ns);
         let launches = |cause: &str| gpu.causes.iter().find(|idle| idle.cause == cause);
         let place = launches("launch").or(launches("host_code"));
+        // Functions that compute between two launches are slow by themselves.
+        let idle_ns = idle_ns - taken(facts, gpu).of_phases_ns;
+        if PHASE_IDLE_PART * idle_ns < idle_ns + busy_ns {
+            return Vec::new();
+        }
         let finding = longest.map(|longest| Finding {
             saves_ns: Some(idle_ns),
             place: place.map_or_else(String::new, |idle| idle.place.clone()),
@@ -146,6 +177,25 @@ fn launch_bound(facts: &Facts<'_>) -> Verdict {
             times: bursts,
         });
         finding.into_iter().collect()
+    })
+}
+
+fn graph_of_small_kernels(facts: &Facts<'_>) -> Verdict {
+    of_each_gpu(facts, |gpu| {
+        let of_graphs = gpu.causes.iter().filter(|idle| idle.cause == "graph");
+        let found = of_graphs.map(|idle| Finding {
+            saves_ns: Some(idle.idle_ns),
+            place: idle.place.clone(),
+            evidence: vec![
+                ("idle_ns", idle.idle_ns.into()),
+                ("busy_ns", gpu.busy_ns.into()),
+                ("times", idle.count.into()),
+                ("longest_ns", idle.longest.duration_ns.into()),
+            ],
+            span: Some(idle.longest),
+            times: idle.times(),
+        });
+        found.collect()
     })
 }
 

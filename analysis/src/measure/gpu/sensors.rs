@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::containers::id_map::IdMap;
 use crate::containers::sets::IntervalSet;
-use crate::measure::{Measure, notes};
+use crate::measure::{Measure, PROCESS_COLUMNS, notes, process_cells};
 use crate::model::entry;
 use crate::model::{Activity, Batch, CounterId, DeviceId, Kinds, Model, OpKind, ProcessId, TextId};
 use crate::table::{Answer, Cell, Column, Row, Table};
@@ -107,14 +107,15 @@ impl Measure for Sensors {
                 self.slow(sensor, course, &mut slow, model);
             }
         }
+        let counters = self.counters(model);
         let mut notes = notes(model);
-        let is_empty = sensors.rows.is_empty();
+        let is_empty = sensors.rows.is_empty() && counters.rows.is_empty();
         if is_empty {
             notes.push(
                 "no sensor of a GPU is in these traces: rsys-sample reads them with -I rocm-smi"
                     .to_owned(),
             );
-        } else if !courses.keys().any(|sensor| sensor.3 == CLOCK_UNIT) {
+        } else if counters.rows.is_empty() && !courses.keys().any(|sensor| sensor.3 == CLOCK_UNIT) {
             notes.push(
                 "no clock is among the sensors: rsys-sample reads it with --gpu-metrics clock"
                     .to_owned(),
@@ -129,12 +130,80 @@ impl Measure for Sensors {
         if !slow.rows.is_empty() {
             tables.push(slow);
         }
+        if !counters.rows.is_empty() {
+            tables.push(counters);
+        }
+        tables.retain(|table| !table.rows.is_empty() || is_empty);
         Answer {
             tables,
             notes,
             is_empty,
             ..Answer::default()
         }
+    }
+}
+
+impl Sensors {
+    /// Counters of files of other profilers that are no sensors of GPUs: performance counters, and what a program counts itself. Our own traces have those of
+    /// the host, which other questions use.
+    fn counters(&self, model: &Model) -> Table {
+        let columns = [
+            &PROCESS_COLUMNS[..],
+            &[
+                Column::plain("of", "of"),
+                Column::plain("counter", "counter"),
+                Column::plain("values", "values"),
+                Column::plain("min", "min"),
+                Column::plain("mean", "mean"),
+                Column::plain("max", "max"),
+                Column::plain("sum", "sum"),
+            ],
+        ]
+        .concat();
+        let mut table = Table::new("counters", "Counters", &columns);
+        table.rows_in_text = 30;
+        let of_counters = self.values.iter().enumerate();
+        let mut rows: Vec<_> = of_counters
+            .filter(|(_, values)| !values.is_empty())
+            .map(|(place, values)| (CounterId::new(place), values))
+            .filter(|&(id, _)| {
+                let process = model.process(model.counters[id.index()].process);
+                let is_of_others = process.account.is_none() && process.boot_id.is_empty();
+                is_of_others && sensor(id, model).is_none()
+            })
+            .map(|(id, values)| {
+                let counter = &model.counters[id.index()];
+                let names = [counter.group, counter.name, counter.unit];
+                let [group, name, unit] = names.map(|text| model.text(text));
+                let of = format!("{group} {name}").trim().to_owned();
+                (
+                    model.process(counter.process).order(),
+                    of,
+                    unit,
+                    counter.process,
+                    values,
+                )
+            })
+            .collect();
+        rows.sort_by(|one, other| (&one.0, &one.1, one.2).cmp(&(&other.0, &other.1, other.2)));
+        for (_, of, counter, process, values) in rows {
+            let mut numbers: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+            // A sum is the same in whatever order the file has them.
+            numbers.sort_by(f64::total_cmp);
+            let sum: f64 = numbers.iter().sum();
+            let mut cells = process_cells(model, process).to_vec();
+            cells.extend::<[Cell; 7]>([
+                of.into(),
+                counter.into(),
+                (numbers.len() as u64).into(),
+                numbers.first().copied().into(),
+                (sum / numbers.len() as f64).into(),
+                numbers.last().copied().into(),
+                sum.into(),
+            ]);
+            table.push(cells);
+        }
+        table
     }
 }
 

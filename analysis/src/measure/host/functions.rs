@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use super::own_code;
 use crate::containers::id_map::IdMap;
 use crate::measure::{Measure, PROCESS_COLUMNS, notes, process_cells};
 use crate::model::{
@@ -35,13 +36,13 @@ pub struct By {
 
 /// Samples of one stack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Weight {
-    samples: u64,
-    time_ns: u64,
+pub(super) struct Weight {
+    pub(super) samples: u64,
+    pub(super) time_ns: u64,
 }
 
 impl Weight {
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.samples += other.samples;
         self.time_ns += other.time_ns;
     }
@@ -137,12 +138,13 @@ impl Measure for Functions {
                 self.events
             ));
         }
-        let mut tables = vec![
-            self.functions(model),
+        let mut tables = vec![self.functions(model)];
+        tables.extend(self.own_code(model));
+        tables.extend([
             self.threads(model),
             self.processes(model),
             self.waits(model),
-        ];
+        ]);
         if has_recorded {
             tables.push(self.recorded(model));
         }
@@ -199,6 +201,15 @@ impl Functions {
             }
         }
         times
+    }
+
+    /// The user's own files; of all processes together.
+    fn own_code(&self, model: &Model) -> Option<Table> {
+        let mut stacks: HashMap<StackId, Weight> = HashMap::new();
+        for (&(_, stack), &weight) in &self.cpu {
+            stacks.entry(stack).or_default().add(weight);
+        }
+        own_code::table(&stacks, model)
     }
 
     fn functions(&self, model: &Model) -> Table {
@@ -457,6 +468,6 @@ fn sum_ns(stacks: &IdMap<(ThreadId, StackId), Weight>) -> u64 {
     stacks.values().map(|weight| weight.time_ns).sum()
 }
 
-fn share(part: u64, whole: u64) -> Cell {
+pub(super) fn share(part: u64, whole: u64) -> Cell {
     (whole > 0).then(|| part as f64 / whole as f64).into()
 }

@@ -5,8 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::measure::{Measure, PROCESS_COLUMNS, process_cells, unseen};
 use crate::model::entry;
-use crate::model::{Activity, Basis, Batch, HostKind, Kinds, Model, ProcessId, StackId, ThreadId};
-use crate::program::code_place::{cells as place_cells, innermost, own_place};
+use crate::model::{
+    Activity, Basis, Batch, Frame, HostKind, Kinds, Model, ProcessId, StackId, ThreadId, is_input,
+    is_loader,
+};
+use crate::program::code_place::{
+    cells as place_cells, innermost, is_own_code, is_python, own_place,
+};
 use crate::table::{Answer, Cell, Column, Table};
 
 /// Samples are put together over so much time.
@@ -161,10 +166,10 @@ impl Lives {
 
 impl Lives {
     /// What the threads of a process did in all, and its main thread.
-    fn threads(&self, id: ProcessId, model: &Model) -> [Cell; 11] {
+    fn threads(&self, id: ProcessId, model: &Model) -> [Cell; 12] {
         let (mut by_thread, mut main) = (BTreeMap::<ThreadId, u64>::new(), [0; 2]);
         let (mut imports_ns, mut collector_ns) = (0, 0);
-        let mut waits: BTreeMap<String, ([Cell; 4], u64)> = BTreeMap::new();
+        let mut waits: BTreeMap<String, ([Cell; 5], u64)> = BTreeMap::new();
         let of_process = self.times.iter().filter(|((thread, _), _)| {
             let thread = model.threads.get(thread.index());
             thread.is_some_and(|thread| thread.process == id)
@@ -189,21 +194,22 @@ impl Lives {
             }
             main[CPU] += cpu_ns;
             main[WAIT] += times[WAIT];
-            if times[WAIT] > 0 {
+            if times[WAIT] > 0 && !is_idle_worker(stack, model) {
                 let waited_for = model.stacks.innermost_first(stack).next();
                 let waited_for = waited_for.map_or("", |frame| model.text(frame.function));
+                let is_any = u64::from(is_any_wait(waited_for, stack, model));
                 let [function, source, line] = place_cells(own_place(stack, model), model, "");
-                let place = [waited_for.into(), function, source, line];
+                let place = [waited_for.into(), function, source, line, is_any.into()];
                 let wait = waits.entry(format!("{place:?}")).or_insert((place, 0));
                 wait.1 += times[WAIT];
             }
         }
         let most = waits.into_values().min_by_key(|(_, ns)| Reverse(*ns));
         let (place, wait_ns) = most.map_or_else(
-            || ([Cell::Null, Cell::Null, Cell::Null, Cell::Null], Cell::Null),
+            || ([const { Cell::Null }; 5], Cell::Null),
             |(place, ns)| (place, ns.into()),
         );
-        let [waited_for, function, source, line] = place;
+        let [waited_for, function, source, line, is_any] = place;
         [
             main[CPU].into(),
             main[WAIT].into(),
@@ -211,6 +217,7 @@ impl Lives {
             function,
             source,
             line,
+            is_any,
             wait_ns,
             (by_thread.len() as u64).into(),
             by_thread.into_values().max().unwrap_or(0).into(),
@@ -220,12 +227,48 @@ impl Lives {
     }
 }
 
+/// Loops of Python's own processes, in which they wait for something to do: workers of pools, and the helpers of `multiprocessing`.
+const LOOPS_OF_WORKERS: [&str; 4] = [
+    "worker (pool.py)",
+    "_process_worker (process.py)",
+    "main (resource_tracker.py)",
+    "main (forkserver.py)",
+];
+
+/// Whether a thread waits as a worker of Python does that has nothing to do, not within what it was given to do.
+fn is_idle_worker(stack: StackId, model: &Model) -> bool {
+    let mut frames = model.stacks.innermost_first(stack);
+    let is_loop = |frame: &Frame| {
+        is_python(frame, model) && LOOPS_OF_WORKERS.contains(&model.text(frame.function))
+    };
+    let known = frames.find(|frame| is_loop(frame) || is_own_code(frame, model));
+    known.is_some_and(is_loop)
+}
+
+/// Beginnings of names of system calls that wait for one of several things, or for a time to come.
+const ANY: [&str; 5] = ["poll", "ppoll", "epoll_", "select", "pselect"];
+/// Parts of names of functions that wait for data, whatever they do that with.
+const OF_DATA: [&str; 9] = [
+    "recv", "recvfrom", "recvmsg", "recvinto", "read", "readline", "readinto", "readv", "accept",
+];
+
+/// Whether a thread waits in a system call that a timer may end as well as data, and nothing on the stack says that it is for data.
+fn is_any_wait(waited_for: &str, stack: StackId, model: &Model) -> bool {
+    let names_data = |function: &str| {
+        let mut parts = function.split(|letter: char| !letter.is_ascii_alphanumeric());
+        parts.any(|part| OF_DATA.contains(&part)) || is_input(function) || is_loader(function)
+    };
+    let mut frames = model.stacks.innermost_first(stack);
+    ANY.iter().any(|start| waited_for.starts_with(start))
+        && !frames.any(|frame| names_data(model.text(frame.function)))
+}
+
 /// What each import of a module in Python has on its stack.
 const IMPORT: &str = "_find_and_load (<frozen importlib._bootstrap>)";
 /// A part of the names of CPython's functions that collect garbage: `gc_collect_main`, `gc_collect_young`, `_PyGC_Collect…` calls them.
 const COLLECTOR: &str = "gc_collect_";
 
-const LIFE_COLUMNS: [Column; 28] = [
+const LIFE_COLUMNS: [Column; 29] = [
     Column::ns("start_ns", ""),
     Column::ns("end_ns", ""),
     Column::ns("first_operation_ns", ""),
@@ -248,6 +291,7 @@ const LIFE_COLUMNS: [Column; 28] = [
     Column::plain("wait_function", ""),
     Column::plain("wait_source", ""),
     Column::plain("wait_line", ""),
+    Column::plain("wait_is_any", ""),
     Column::ns("wait_ns", ""),
     Column::plain("threads", ""),
     Column::ns("most_cpu_ns", ""),

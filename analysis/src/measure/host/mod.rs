@@ -16,4 +16,5 @@ pub mod functions;
 pub mod interpreter;
 pub mod lives;
 pub mod locks;
+mod own_code;
 pub mod pauses;

@@ -197,11 +197,20 @@ impl Collectives {
         self.unnamed.push(record);
     }
 
+    /// The link of a kernel and its call: one of its own where the file has none.
+    fn linked(&mut self, record: &mut GpuRecord) -> u64 {
+        if record.link == 0 {
+            self.unlinked += 1;
+            record.link = BY_ITSELF | self.unlinked;
+        }
+        record.link
+    }
+
     /// Where no kernel says anything, their names and their order do: a communicator has a stream of its own, on which all its ranks run the same collectives. What
     /// differs in number between ranks is not the same, so the number is part of the communicator's name.
     fn name(&mut self, model: &mut Model, batch: &mut Batch) {
         let mut unnamed = std::mem::take(&mut self.unnamed);
-        unnamed.sort_by_key(|one| (one.start_ns, one.end_ns, one.queue));
+        unnamed.sort_by_cached_key(|one| place_of(one, model));
         let mut streams: Vec<(QueueId, Vec<(GpuRecord, &'static str)>)> = Vec::new();
         for record in unnamed {
             let function = match self.has_named {
@@ -225,10 +234,7 @@ impl Collectives {
             let name = format!("communicator {number} ({} collectives)", of_stream.len());
             let communicator = model.texts.intern(&name);
             for (sequence, (mut record, function)) in (0..).zip(of_stream) {
-                if record.link == 0 {
-                    self.unlinked += 1;
-                    record.link = BY_ITSELF | self.unlinked;
-                }
+                self.linked(&mut record);
                 let name = model.texts.intern(function);
                 let about = model.process(process);
                 batch.gpu.push(record);
@@ -261,13 +267,10 @@ impl Collectives {
         batch: &mut Batch,
     ) {
         self.has_named = true;
-        if record.link == 0 {
-            self.unlinked += 1;
-            record.link = BY_ITSELF | self.unlinked;
-        }
-        let call = of_kernel(&record, args, bytes, model);
+        let mut call = of_kernel(&record, args, bytes, model);
         match call.sequence {
             Some(_) => {
+                call.link = self.linked(&mut record);
                 batch.gpu.push(record);
                 batch.collectives.push(call);
             }
@@ -280,8 +283,14 @@ impl Collectives {
         self.name(model, batch);
         let mut counts: HashMap<Counted, u64> = HashMap::new();
         let mut unnumbered = std::mem::take(&mut self.unnumbered);
-        unnumbered.sort_by_key(|(record, _)| record.start_ns);
-        for (record, call) in unnumbered {
+        unnumbered.sort_by_cached_key(|(record, call)| {
+            let names = [call.name, call.communicator, call.data_type];
+            let names = names.map(|name| model.text(name).to_owned());
+            let place = place_of(record, model);
+            (place, names, call.bytes, call.peer, record.link)
+        });
+        for (mut record, mut call) in unnumbered {
+            call.link = self.linked(&mut record);
             let message = call.peer.map(|peer| (call.name, peer));
             let key = (call.process.index(), call.communicator, message);
             let count = counts.entry(key).or_default();
@@ -291,6 +300,16 @@ impl Collectives {
             batch.collectives.push(CollectiveCall { sequence, ..call });
         }
     }
+}
+
+/// When and where a kernel ran, and its name: what orders kernels, whatever their places in the file.
+fn place_of(record: &GpuRecord, model: &Model) -> impl Ord + use<> {
+    let times = (record.start_ns, record.end_ns);
+    let queue = model.queues.get(record.queue.index());
+    let queue = queue.map_or("", |queue| model.text(queue.name)).to_owned();
+    let device = model.devices.get(record.device.index());
+    let ordinal = device.map(|device| device.ordinal);
+    (times, ordinal, queue, model.text(record.name).to_owned())
 }
 
 /// The collective by the name of a kernel, in PyTorch's words; `None` for messages between two ranks, and for what the name does not tell.

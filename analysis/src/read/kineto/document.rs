@@ -7,12 +7,17 @@
 use std::io::{self, Read};
 
 use super::event::{Event, Wanted, may_be_plain};
+use super::labels::labelled;
 use crate::read::json::syntax::{Fault, Span, expect, skip_space, string_end, value};
 use crate::read::json::window::{More, Window};
 use crate::read::json::{landmark, skip_value};
 
 /// What comes next in the document.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is handed on at once, and a box would be an allocation for each event"
+)]
 pub(super) enum Element {
     /// An event; [`Document::bytes`] has its parts.
     Event(u64, Event),
@@ -61,6 +66,10 @@ pub(super) struct Document<R> {
 }
 
 /// What the first bytes of something tell.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is handed on at once, and a box would be an allocation for each event"
+)]
 enum Step {
     Found(Element, usize),
     Enter(Place, usize),
@@ -169,7 +178,8 @@ impl<R: Read> Document<R> {
             (Place::Events, b'{') => {
                 let (event, length) = Event::read(bytes, self.wanted)?;
                 if event.args.begin > 0 && event.phase.of(bytes) == b"X" {
-                    let says_rank = !event.args.rank.is_empty();
+                    let says_rank =
+                        !event.args.rank.is_empty() || labelled(event.pid.of(bytes)).is_some();
                     if says_rank || !self.has_first && may_be_plain(event.category.of(bytes)) {
                         self.wanted.ranks = says_rank;
                         self.has_first = true;

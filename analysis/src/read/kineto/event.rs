@@ -1,5 +1,6 @@
 //! One event of the list: where in its bytes the parts stand that count.
 
+use super::labels::without_label;
 use crate::read::json::syntax::{Fault, Span, members, nested_end, value};
 
 /// An event. Times and ids stay text: times are exact to the digit, and ids may be numbers or
@@ -41,6 +42,8 @@ pub(super) struct Args {
     /// Of operators.
     pub(super) input_types: Span,
     pub(super) input_dimensions: Span,
+    pub(super) input_strides: Span,
+    pub(super) input_values: Span,
     /// Of descriptions of processes and threads.
     pub(super) name: Span,
     pub(super) labels: Span,
@@ -77,6 +80,15 @@ impl Wanted {
 }
 
 impl Event {
+    /// The name of the queue of an operation of a GPU.
+    #[inline]
+    pub(super) fn stream<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        match self.args.stream.is_empty() {
+            true => without_label(self.tid.of(bytes)),
+            false => self.args.stream.of(bytes),
+        }
+    }
+
     /// Reads the event that begins at the first byte; the second of the pair is its length.
     #[inline]
     pub(super) fn read(bytes: &[u8], wanted: Wanted) -> Result<(Self, usize), Fault> {
@@ -144,6 +156,8 @@ impl Args {
                 }
                 b"Input type" => &mut self.input_types,
                 b"Input Dims" | b"Input dims" => &mut self.input_dimensions,
+                b"Input Strides" => &mut self.input_strides,
+                b"Concrete Inputs" => &mut self.input_values,
                 b"name" => &mut self.name,
                 b"labels" => &mut self.labels,
                 b"rank" => &mut self.rank,

@@ -91,7 +91,7 @@ impl Lanes {
             None if has_queues() => Meaning::Host(call(name)),
             None => Meaning::None,
             Some(Lane::GpuOfQueues(_)) => Meaning::Gpu(operation(name, args.kind.of(bytes))),
-            Some(Lane::Host) => Meaning::Host(host(name, args)),
+            Some(Lane::Host) => Meaning::Host(host_kind(name, args.is_hlo_operator, args.is_step)),
             Some(Lane::Gpu(_)) if !self.streams.contains(&(pid, tid)) => Meaning::None,
             Some(Lane::Gpu(_)) => Meaning::Gpu(match name {
                 name if name.starts_with(b"Memcpy") => OpKind::Copy,
@@ -131,11 +131,12 @@ fn is_call(name: &[u8], prefix: &[u8]) -> bool {
     rest.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_uppercase))
 }
 
-fn host(name: &[u8], args: &Args) -> HostKind {
+/// What an event of a thread is in a profile of JAX or TensorFlow, by its name and whether it names an operator of XLA, or a step.
+pub(in crate::read) fn host_kind(name: &[u8], is_operator: bool, is_step: bool) -> HostKind {
     let is_call = |prefix: &[u8]| is_call(name, prefix);
     match () {
-        () if args.is_hlo_operator => HostKind::Operator,
-        () if args.is_step => HostKind::Range,
+        () if is_operator => HostKind::Operator,
+        () if is_step => HostKind::Range,
         () if is_call(b"hip") || is_call(b"cuda") || is_call(b"cu") => HostKind::Runtime,
         () => HostKind::Function,
     }

@@ -25,7 +25,7 @@ impl Contents {
             Meaning::Host(HostKind::Operator) => self.operators += 1,
             Meaning::Host(HostKind::Function) => self.functions += 1,
             Meaning::Host(_) => self.ranges += 1,
-            Meaning::Mark | Meaning::None => {}
+            Meaning::GpuRange | Meaning::Counters | Meaning::Mark | Meaning::None => {}
         }
     }
 

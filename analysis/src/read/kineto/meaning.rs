@@ -9,10 +9,13 @@ pub(super) enum Meaning {
     Gpu(OpKind),
     /// A slice of a thread.
     Host(HostKind),
+    /// A range as a GPU saw it.
+    GpuRange,
+    /// Values of performance counters while something ran.
+    Counters,
     /// A point in time.
     Mark,
-    /// Nothing that is asked for: arrows, ranges as the GPU saw them, what the profiler says of
-    /// itself.
+    /// Nothing that is asked for: arrows, what the profiler says of itself.
     None,
 }
 
@@ -28,6 +31,8 @@ pub(super) fn of_category(category: &[u8], pid: &[u8]) -> Meaning {
             Meaning::Host(HostKind::Runtime)
         }
         b"cpu_op" | b"Operator" => Meaning::Host(HostKind::Operator),
+        b"gpu_user_annotation" => Meaning::GpuRange,
+        b"cuda_profiler_range" => Meaning::Counters,
         b"user_annotation" => Meaning::Host(HostKind::Range),
         b"python_function" => Meaning::Host(HostKind::Function),
         b"cpu_instant_event" => Meaning::Mark,

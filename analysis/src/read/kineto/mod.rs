@@ -24,6 +24,7 @@ mod counters;
 mod decimal;
 mod document;
 mod event;
+mod labels;
 mod lanes;
 mod left_out;
 mod meaning;
@@ -45,6 +46,7 @@ use super::{BATCH_RECORDS, Input, Reader};
 use crate::model::{Batch, Kinds, Model, Notice, Process};
 use crate::words::counted;
 use document::{Document, Element, Member};
+pub(super) use lanes::host_kind;
 use records::{Records, Source};
 use survey::{Names, Survey};
 
@@ -71,11 +73,12 @@ pub(super) struct KinetoReader {
 impl KinetoReader {
     pub(super) fn new(path: &Path, input: Input, kinds: Kinds) -> Self {
         let file = path.display().to_string();
-        let survey = Survey::of(path);
+        let mut survey = Survey::of(path);
         let mut records = Records::new(&file, kinds);
-        records.places.main_is(survey.main);
+        let owners = std::mem::take(&mut survey.owners);
+        records.places.used_by(survey.main, owners);
         Self {
-            document: Document::new(input, kinds.shapes),
+            document: Document::new(input, kinds.shapes || kinds.arguments),
             records,
             survey,
             is_done: false,
@@ -132,6 +135,7 @@ impl KinetoReader {
 
     fn finish(&mut self, model: &mut Model, batch: &mut Batch) {
         self.is_done = true;
+        self.records.places.name_the_rest(model);
         let cut_off = self.records.finish(model, batch);
         model
             .notices
@@ -164,7 +168,7 @@ impl KinetoReader {
             self.notice(None, text, model);
         } else if let (2.., Some(main)) = (self.survey.rivals, self.survey.main) {
             let text = format!(
-                "calls of {} processes, and nothing says which of them used the GPUs: process {main} counts, whose calls are linked with most operations",
+                "calls of {} processes, and nothing says which of them used which queue: that counts whose calls are linked with most operations, else process {main}",
                 self.survey.rivals
             );
             self.notice(None, text, model);

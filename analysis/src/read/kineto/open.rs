@@ -25,10 +25,34 @@ enum Edge {
     End(u64),
 }
 
+type Waiting = (u64, HostKeys, Edge);
+
+/// Of what a thread begins and ends at one time, first what was open ends, then the rest begins, the outermost first, and then that may end at once: what
+/// stands first in the file says nothing. `open` has how many slices of a thread were open before all of it.
+fn put_in_order(edges: &mut [Waiting], open: impl Fn(&HostKeys) -> usize) {
+    let mut depths: HashMap<HostKeys, usize> = HashMap::new();
+    let same = |one: &Waiting, other: &Waiting| (one.0, one.1) == (other.0, other.1);
+    for group in edges.chunk_by_mut(same) {
+        let depth = depths
+            .entry(group[0].1)
+            .or_insert_with_key(|keys| open(keys));
+        group.sort_by_key(|(_, _, edge)| match edge {
+            Edge::End(offset) => (0, 0, *offset),
+            Edge::Begin(OpenSlice::Host(slice)) => (1, slice.number, 0),
+            Edge::Begin(_) => (1, u64::MAX, 0),
+        });
+        let ends = group.partition_point(|(_, _, edge)| matches!(edge, Edge::End(_)));
+        let begins = group.len() - ends;
+        let before = ends.min(*depth);
+        group[before..].rotate_left(ends - before);
+        *depth = (*depth + begins).saturating_sub(ends);
+    }
+}
+
 /// Slices that have begun, by thread or stream.
 #[derive(Debug, Default)]
 pub(super) struct OpenSlices {
-    waiting: Vec<(u64, HostKeys, Edge)>,
+    waiting: Vec<Waiting>,
     open: HashMap<HostKeys, Vec<OpenSlice>>,
 }
 
@@ -53,7 +77,11 @@ impl OpenSlices {
     }
 
     fn pass(&mut self, count: usize, batch: &mut Batch, left_out: &mut LeftOut) {
-        self.waiting.sort_by_key(|edge| edge.0);
+        self.waiting
+            .sort_by_key(|(time_ns, keys, _)| (*time_ns, *keys));
+        put_in_order(&mut self.waiting, |keys| {
+            self.open.get(keys).map_or(0, Vec::len)
+        });
         for (time_ns, keys, edge) in self.waiting.drain(..count) {
             let of_thread = self.open.entry(keys).or_default();
             match edge {

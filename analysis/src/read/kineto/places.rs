@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::labels::rank_in_name;
 use crate::model::{
     Device, DeviceId, Model, Process, ProcessId, Queue, QueueId, TextId, Texts, Thread, ThreadId,
 };
@@ -22,14 +23,18 @@ impl Key {
     #[inline]
     pub(super) fn new(bytes: &[u8], texts: &mut Texts) -> Self {
         match number(bytes) {
-            Some(value) => Self {
-                is_text: false,
-                value,
-            },
+            Some(value) => Self::of(value),
             None => Self {
                 is_text: true,
                 value: text::intern(bytes, texts).index() as i64,
             },
+        }
+    }
+
+    fn of(value: i64) -> Self {
+        Self {
+            is_text: false,
+            value,
         }
     }
 
@@ -67,6 +72,8 @@ pub(super) struct Places {
     /// The process of events without a rank, and its process id as soon as it is known.
     main: Option<ProcessId>,
     main_pid: Option<Key>,
+    /// Processes of queues, by the process id that the queue's operations have, and the queue's name.
+    owners: HashMap<(i64, Vec<u8>), i64>,
     ranks: HashMap<u32, ProcessId>,
     /// Further process ids of the host.
     others: HashMap<Key, ProcessId>,
@@ -94,16 +101,15 @@ impl Places {
     pub(super) fn new(file: &str) -> Self {
         Self {
             file: file.to_owned(),
+            rank: rank_in_name(file),
             ..Self::default()
         }
     }
 
-    /// The process that used the GPUs, where that is known before anything is read.
-    pub(super) fn main_is(&mut self, pid: Option<i64>) {
-        self.main_pid = pid.map(|value| Key {
-            is_text: false,
-            value,
-        });
+    /// The process that used the GPUs, where that is known before anything is read, and those that used queues, where there are several.
+    pub(super) fn used_by(&mut self, pid: Option<i64>, owners: HashMap<(i64, Vec<u8>), i64>) {
+        self.main_pid = pid.map(Key::of);
+        self.owners = owners;
     }
 
     fn add_process(&self, model: &mut Model, pid: Option<Key>, rank: Option<u64>) -> ProcessId {
@@ -230,12 +236,12 @@ impl Places {
         self.thread_names.insert(keys, name);
     }
 
-    /// The job says which rank the file's process has.
+    /// The job says which rank the file's process has; else the name of its file does.
     pub(super) fn ranks(&mut self, rank: Option<u64>, count: Option<u64>, model: &mut Model) {
-        (self.rank, self.rank_count) = (rank, count);
+        (self.rank, self.rank_count) = (rank.or(self.rank), count);
         if let Some(main) = self.main {
             let process = &mut model.processes[main.index()];
-            (process.rank, process.rank_count) = (rank, count);
+            (process.rank, process.rank_count) = (self.rank, count);
         }
     }
 
@@ -275,6 +281,24 @@ impl Places {
         self.device_names.insert(ordinal, name.to_owned());
     }
 
+    /// The file is at its end: if it names GPUs, but none of those that ran anything, these are called as all that it names. (On ROCm, older profilers count processors
+    /// among the GPUs of kernels, and not among those with names.)
+    pub(super) fn name_the_rest(&mut self, model: &mut Model) {
+        let mut names = self.device_names.values();
+        let Some(name) = names
+            .next()
+            .filter(|name| names.all(|other| other == *name))
+        else {
+            return;
+        };
+        let mut own = self.devices.values();
+        if own.all(|id| model.devices[id.index()].name.is_empty()) {
+            for id in self.devices.values() {
+                name.clone_into(&mut model.devices[id.index()].name);
+            }
+        }
+    }
+
     /// Where an operation of a GPU ran. `stream` is the stream's name in the file; `original_pid` as in [`host`](Self::host).
     #[inline]
     pub(super) fn gpu(
@@ -303,7 +327,10 @@ impl Places {
         let original_pid = original_pid.filter(|pid| pid.number() != Some(ordinal));
         let process = match rank {
             Some(rank) => self.of_rank(rank, original_pid, model),
-            None => self.main(model),
+            None => match self.owners.get(&(pid.value, stream.to_vec())) {
+                Some(&owner) if !pid.is_text => self.of_pid(Key::of(owner), model),
+                _ => self.main(model),
+            },
         };
         // Files that others merged may have several GPUs of one number, which differ in the process
         // id.
@@ -371,7 +398,12 @@ impl Places {
             }
             None => {
                 self.is_main(pid, model);
-                self.of_pid(pid, model)
+                let process = self.of_pid(pid, model);
+                // Several of one id have others in the file.
+                if let Some(own) = original_pid.and_then(Key::number) {
+                    model.processes[process.index()].pid = own;
+                }
+                process
             }
         };
         model.threads.push(Thread {

@@ -7,6 +7,7 @@ use super::collective::Collectives;
 use super::counters::Counters;
 use super::decimal::nanoseconds;
 use super::event::Event;
+use super::labels::{labelled, without_label};
 use super::lanes::Lanes;
 use super::left_out::Contents;
 use super::meaning::{Meaning, of_category};
@@ -14,11 +15,11 @@ use super::memory;
 use super::names::without_address;
 use super::open::{OpenSlice, OpenSlices};
 use super::places::{HostKeys, Key, Places};
-use super::shapes::Shapes;
+use super::shapes::{Lists, Shapes};
 use super::survey::{Names, arrow_end};
 use crate::model::{
-    Activity, Batch, Effect, Framework, GpuRecord, HostKind, HostSlice, Kinds, Mark, MemoryEvent,
-    Model, OpKind, StreamOrder, TextId,
+    Activity, Batch, Effect, Framework, GpuRange, GpuRecord, HostKind, HostSlice, Kinds, Mark,
+    MemoryEvent, Model, OpKind, ProcessId, StreamOrder, TextId,
 };
 use crate::read::json::number;
 use crate::read::json::text::{intern, unescaped};
@@ -44,6 +45,7 @@ pub(super) struct Records {
     collectives: Collectives,
     counters: Counters,
     shapes: Shapes,
+    arguments: Lists,
     lanes: Lanes,
     /// Links by where arrows begin and end.
     arrows: HashMap<u64, u64>,
@@ -77,6 +79,7 @@ impl Records {
             collectives: Collectives::default(),
             counters: Counters::default(),
             shapes: Shapes::default(),
+            arguments: Lists::default(),
             lanes: Lanes::default(),
             arrows: HashMap::new(),
             base_ns: 0,
@@ -128,10 +131,12 @@ impl Records {
     fn is_ignored(&mut self, meaning: Meaning, source: Source<'_>, model: &mut Model) -> bool {
         match meaning {
             Meaning::Gpu(_) => !self.kinds.gpu,
+            Meaning::GpuRange => !(self.kinds.gpu && self.kinds.host),
+            Meaning::Counters => !self.kinds.counters,
             Meaning::Host(kind) if self.kinds.wants(kind) => false,
             Meaning::Host(_) => {
                 let pid = source.event.pid.of(source.bytes);
-                if source.event.args.rank.is_empty() {
+                if rank(source).is_none() {
                     // The process of the GPU's work has its id from the host's.
                     if !self.places.knows_main() {
                         let pid = Key::new(pid, &mut model.texts);
@@ -181,6 +186,21 @@ impl Records {
             Meaning::Host(kind) => {
                 let slice = self.host(kind, start_ns, source, model);
                 batch.host.push(HostSlice { end_ns, ..slice });
+            }
+            Meaning::Counters => {
+                let process = self.gpu(OpKind::Other, start_ns, source, model).process;
+                self.values((process, start_ns), source, model, batch);
+            }
+            Meaning::GpuRange => {
+                let record = self.gpu(OpKind::Other, start_ns, source, model);
+                batch.gpu_ranges.push(GpuRange {
+                    start_ns,
+                    end_ns,
+                    process: record.process,
+                    device: record.device,
+                    queue: record.queue,
+                    name: record.name,
+                });
             }
             Meaning::Mark | Meaning::None => {}
         }
@@ -234,14 +254,12 @@ impl Records {
         let pid = Key::new(event.pid.of(bytes), &mut model.texts);
         let ordinal = number(args.device.of(bytes)).and_then(|number| u32::try_from(number).ok());
         let ordinal = ordinal.or_else(|| self.lanes.gpu(pid));
-        let ordinal = ordinal.or_else(|| pid.number()).unwrap_or(0);
-        let stream = match args.stream.is_empty() {
-            true => event.tid.of(bytes),
-            false => args.stream.of(bytes),
-        };
+        let original_pid = original_pid(source, model);
+        let ordinal = ordinal.or_else(|| original_pid.unwrap_or(pid).number());
+        let ordinal = ordinal.unwrap_or(0);
+        let stream = event.stream(bytes);
         let stream_key = Key::new(stream, &mut model.texts);
         let keys = (rank(source), pid, ordinal, stream_key);
-        let original_pid = original_pid(source, model);
         let place = self.places.gpu(keys, original_pid, stream, model);
         let name = intern(event.name.of(bytes), &mut model.texts);
         let activity = match args.collective.is_empty() || kind != OpKind::Kernel {
@@ -361,6 +379,20 @@ impl Records {
                 }
                 _ => TextId::EMPTY,
             },
+            arguments: match kind {
+                HostKind::Operator if self.kinds.arguments => {
+                    let args = &event.args;
+                    let lists = [
+                        args.input_types,
+                        args.input_dimensions,
+                        args.input_strides,
+                        args.input_values,
+                    ];
+                    let lists = lists.map(|list| list.of(bytes));
+                    self.arguments.text(lists, &mut model.texts)
+                }
+                _ => TextId::EMPTY,
+            },
             number: match kind {
                 HostKind::Operator | HostKind::Function | HostKind::Range => {
                     number_of(source, &name_bytes)
@@ -418,7 +450,10 @@ impl Records {
         let Some(time_ns) = self.time_ns(source) else {
             return;
         };
-        let place = self.places.host(host_keys(source, model), None, model);
+        let original_pid = original_pid(source, model);
+        let place = self
+            .places
+            .host(host_keys(source, model), original_pid, model);
         batch.marks.push(Mark {
             time_ns,
             process: place.process,
@@ -437,7 +472,10 @@ impl Records {
         let Some(time_ns) = self.time_ns(source) else {
             return;
         };
-        let place = self.places.host(host_keys(source, model), None, model);
+        let original_pid = original_pid(source, model);
+        let place = self
+            .places
+            .host(host_keys(source, model), original_pid, model);
         let told = memory::read(bytes, event.args.begin);
         batch.memory.push(MemoryEvent {
             time_ns,
@@ -459,15 +497,25 @@ impl Records {
         };
         let pid = Key::new(event.pid.of(bytes), &mut model.texts);
         let process = self.places.process(pid, model);
-        let name = [event.category, event.name, event.id].map(|span| span.of(bytes));
-        self.counters.take(
-            (process, time_ns),
-            name,
-            (bytes, event.args.begin),
-            model,
-            batch,
-        );
+        self.values((process, time_ns), source, model, batch);
         self.last_ns = self.last_ns.max(Some(time_ns));
+    }
+
+    /// Each argument of an event is a value of a counter.
+    fn values(
+        &mut self,
+        when: (ProcessId, u64),
+        source: Source<'_>,
+        model: &mut Model,
+        batch: &mut Batch,
+    ) {
+        let Source { bytes, event, .. } = source;
+        if event.args.begin == 0 {
+            return;
+        }
+        let name = [event.category, event.name, event.id].map(|span| span.of(bytes));
+        let arguments = (bytes, event.args.begin);
+        self.counters.take(when, name, arguments, model, batch);
     }
 
     /// Takes in the rank that an event says its process has, for counters.
@@ -546,21 +594,28 @@ fn link(source: Source<'_>) -> u64 {
 
 #[inline]
 fn rank(source: Source<'_>) -> Option<u32> {
-    let rank = number(source.event.args.rank.of(source.bytes))?;
-    u32::try_from(rank).ok()
+    let Source { bytes, event, .. } = source;
+    if event.args.rank.is_empty() {
+        return Some(labelled(event.pid.of(bytes))?.0);
+    }
+    u32::try_from(number(event.args.rank.of(bytes))?).ok()
 }
 
 /// The process id that an event had before its file was merged with others.
 #[inline]
 fn original_pid(source: Source<'_>, model: &mut Model) -> Option<Key> {
-    let original_pid = source.event.args.original_pid;
-    (!original_pid.is_empty()).then(|| Key::new(original_pid.of(source.bytes), &mut model.texts))
+    let Source { bytes, event, .. } = source;
+    let original_pid = match event.args.original_pid {
+        told if !told.is_empty() => told.of(bytes),
+        _ => labelled(event.pid.of(bytes))?.1,
+    };
+    Some(Key::new(original_pid, &mut model.texts))
 }
 
 #[inline]
 fn host_keys(source: Source<'_>, model: &mut Model) -> HostKeys {
     let Source { bytes, event, .. } = source;
     let pid = Key::new(event.pid.of(bytes), &mut model.texts);
-    let tid = Key::new(event.tid.of(bytes), &mut model.texts);
+    let tid = Key::new(without_label(event.tid.of(bytes)), &mut model.texts);
     (rank(source), pid, tid)
 }

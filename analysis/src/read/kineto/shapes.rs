@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::model::{TextId, Texts};
+use crate::work::SEPARATOR;
 
 /// Texts by what stands in the file, which mostly was there before.
 #[derive(Debug, Default)]
@@ -34,6 +35,29 @@ impl Shapes {
             self.known.insert(self.key.clone(), text);
         }
         text
+    }
+}
+
+/// Texts with all that the file says of the arguments of operators, which mostly were there before.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    text: String,
+}
+
+impl Lists {
+    /// The text of types, dimensions, strides and values, as [`crate::work::Arguments`] reads it; empty where the file has none of them.
+    pub(super) fn text(&mut self, lists: [&[u8]; 4], texts: &mut Texts) -> TextId {
+        if lists.iter().all(|list| list.is_empty()) {
+            return TextId::EMPTY;
+        }
+        self.text.clear();
+        for (number, list) in lists.into_iter().enumerate() {
+            if number > 0 {
+                self.text.push(SEPARATOR);
+            }
+            self.text.push_str(&String::from_utf8_lossy(list));
+        }
+        texts.intern(&self.text)
     }
 }
 

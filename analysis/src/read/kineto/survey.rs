@@ -1,11 +1,11 @@
 //! Which process of a file is the one that used the GPUs, before anything of it is read: it is the one that made the calls, wherever those stand in the file.
 //!
 //! The operations of GPUs do not say whose they are. Most files have calls of one process, beside frames or counters that have another number. Then it is enough
-//! to look at the categories and process ids of events, which takes a fraction of the time of reading them. Of several processes with calls, that counts whose
-//! calls are linked with most operations.
+//! to look at the categories and process ids of events, which takes a fraction of the time of reading them. Of several processes with calls, each queue is of
+//! the one whose calls are linked with most of its operations.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::io::Read;
 use std::path::Path;
@@ -35,8 +35,10 @@ type Evidence = [u64; 4];
 pub(super) struct Survey {
     /// The process that used the GPUs, if any process is known by a number.
     pub(super) main: Option<i64>,
-    /// How many processes have calls that are linked with operations of GPUs, if that cannot tell which of them it is.
+    /// How many processes have calls that are linked with the same queue, if that cannot tell whose it is.
     pub(super) rivals: usize,
+    /// The processes that used queues, where there are several: by the process id that the queue's operations have, and its name.
+    pub(super) owners: HashMap<(i64, Vec<u8>), i64>,
     /// What names say where events have no categories.
     pub(super) names: Names,
 }
@@ -253,10 +255,10 @@ fn without_categories(input: Input) -> Survey {
     }
 }
 
-/// Of several processes with calls, the one whose calls are linked with most operations.
+/// Of several processes with calls, the one whose calls are linked with most operations, of all queues and of each.
 fn by_links(input: Input, found: &BTreeMap<i64, Evidence>) -> Survey {
     let mut calls: BTreeMap<i64, HashSet<i64>> = BTreeMap::new();
-    let mut operations = HashSet::new();
+    let mut queues: HashMap<(i64, Vec<u8>), HashSet<i64>> = HashMap::new();
     let mut document = Document::new(input, false);
     loop {
         match document.next() {
@@ -270,14 +272,13 @@ fn by_links(input: Input, found: &BTreeMap<i64, Evidence>) -> Survey {
                 let link = number(link.of(bytes)).filter(|link| *link != 0 && args.rank.is_empty());
                 let Some(link) = link else { continue };
                 let pid = event.pid.of(bytes);
-                match of_category(event.category.of(bytes), pid) {
-                    Meaning::Gpu(_) => {
-                        operations.insert(link);
+                match (of_category(event.category.of(bytes), pid), number(pid)) {
+                    (Meaning::Gpu(_), Some(pid)) => {
+                        let queue = (pid, event.stream(bytes).to_vec());
+                        queues.entry(queue).or_default().insert(link);
                     }
-                    Meaning::Host(HostKind::Runtime | HostKind::Hsa) => {
-                        if let Some(pid) = number(pid) {
-                            calls.entry(pid).or_default().insert(link);
-                        }
+                    (Meaning::Host(HostKind::Runtime | HostKind::Hsa), Some(pid)) => {
+                        calls.entry(pid).or_default().insert(link);
                     }
                     _ => {}
                 }
@@ -286,18 +287,31 @@ fn by_links(input: Input, found: &BTreeMap<i64, Evidence>) -> Survey {
             Ok(_) => {}
         }
     }
-    let linked = |pid: i64| {
-        let calls = calls.get(&pid);
-        calls.map_or(0, |calls| calls.intersection(&operations).count() as u64)
-    };
-    let rivals = calls.keys().filter(|pid| linked(**pid) > 0).count();
+    let mut linked: BTreeMap<i64, u64> = BTreeMap::new();
+    let (mut owners, mut rivals) = (HashMap::new(), BTreeSet::new());
+    for (queue, operations) in queues {
+        let counts = calls.iter().map(|(pid, calls)| {
+            let count = calls.intersection(&operations).count() as u64;
+            (count, std::cmp::Reverse(*pid))
+        });
+        let counts: Vec<_> = counts.filter(|(count, _)| *count > 0).collect();
+        for &(count, pid) in &counts {
+            *linked.entry(pid.0).or_default() += count;
+        }
+        if counts.len() > 1 {
+            rivals.extend(counts.iter().map(|(_, pid)| pid.0));
+        }
+        if let Some((_, pid)) = counts.into_iter().max() {
+            owners.insert(queue, pid.0);
+        }
+    }
     Survey {
-        main: most(found, linked),
-        rivals: match rivals {
-            0 => calls.len(),
-            1 => 0,
-            count => count,
+        main: most(found, |pid| linked.get(&pid).copied().unwrap_or(0)),
+        rivals: match linked.is_empty() {
+            true => calls.len(),
+            false => rivals.len(),
         },
+        owners,
         ..Survey::default()
     }
 }

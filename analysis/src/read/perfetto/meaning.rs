@@ -4,7 +4,9 @@ use rsys_proto::KnownNamespace;
 use rsys_proto::fields::event;
 use rsys_proto::message::{Fields, Value};
 
-use crate::model::{Activity, Effect, HostKind, OpKind, StreamOrder, TextId, Texts, classify};
+use crate::model::{
+    Activity, Effect, HostKind, Kinds, OpKind, StreamOrder, TextId, Texts, classify,
+};
 use crate::perfetto::EventHead;
 use crate::perfetto::interned::{Datum, EventNames};
 
@@ -83,6 +85,7 @@ pub(super) struct Details {
     pub(super) direction: TextId,
     /// What an operator was called with.
     pub(super) shapes: TextId,
+    pub(super) arguments: TextId,
     /// The number of the GPU, plus one.
     pub(super) device: u64,
     /// The process ended before it did.
@@ -133,6 +136,7 @@ const KEYS: [(&str, Key); 19] = [
 pub(super) struct Meanings {
     /// Whether anybody asks what operators were called with.
     with_shapes: bool,
+    with_arguments: bool,
     categories: Vec<Option<Meaning>>,
     keys: Vec<Option<Key>>,
     /// Of names of kernels.
@@ -171,9 +175,10 @@ impl Meaning {
 }
 
 impl Meanings {
-    pub(super) fn new(with_shapes: bool) -> Self {
+    pub(super) fn new(kinds: Kinds) -> Self {
         Self {
-            with_shapes,
+            with_shapes: kinds.shapes,
+            with_arguments: kinds.arguments,
             ..Self::default()
         }
     }
@@ -277,7 +282,7 @@ impl Meanings {
     #[inline]
     fn key(&mut self, key: TextId, texts: &Texts) -> Key {
         cached(&mut self.keys, key, || match find(&KEYS, texts.get(key)) {
-            Some(Key::Shapes) if !self.with_shapes => Key::Unknown,
+            Some(Key::Shapes) if !self.with_shapes && !self.with_arguments => Key::Unknown,
             known => known.unwrap_or(Key::Unknown),
         })
     }
@@ -296,7 +301,15 @@ impl Meanings {
             // Of calls of MPI, it is the number of a rank.
             Key::Source => details.source = value.text(texts).unwrap_or_default(),
             Key::Direction => details.direction = value.text(texts).unwrap_or_default(),
-            Key::Shapes => details.shapes = value.text(texts).unwrap_or_default(),
+            Key::Shapes => {
+                let text = value.text(texts).unwrap_or_default();
+                if self.with_shapes {
+                    details.shapes = text;
+                }
+                if self.with_arguments {
+                    details.arguments = text;
+                }
+            }
             Key::CutOff => details.is_cut_off = value == Datum::Bool(true),
             Key::Device => {
                 let number = value.count().or_else(|| {

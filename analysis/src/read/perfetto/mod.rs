@@ -23,7 +23,9 @@ use rsys_proto::reader::ReadError;
 use rsys_proto::schema::{ClockSnapshot, event_type};
 
 use super::{BATCH_RECORDS, Input, Reader};
-use crate::model::{Batch, Completion, CounterValue, HostKind, Kinds, Mark, Model, Notice};
+use crate::model::{
+    Batch, Completion, CounterValue, HostKind, Joint, Kinds, Mark, Model, MpiCall, Notice, is_test,
+};
 use crate::perfetto::interned::{EventNames, entries};
 use crate::perfetto::{
     Decoder, EventHead, EventKind, SLICE_END, SequenceIndex, ShortPacket, TrackIndex,
@@ -70,7 +72,7 @@ impl PerfettoReader {
             packets: Packets::new(input, is_ahead),
             decoder: Decoder::default(),
             names: Vec::new(),
-            meanings: Meanings::new(kinds.shapes),
+            meanings: Meanings::new(kinds),
             processes: Processes::new(&file),
             places: Places::default(),
             slices: Slices::default(),
@@ -484,6 +486,11 @@ impl Context<'_> {
                 let uuid = self.decoder.tracks.get(track).uuid;
                 let names = &self.names[sequence];
                 let of_mpi = is_mpi.then(|| mpi::call(head, uuid, names, &mut model.texts));
+                let of_mpi = of_mpi.map(|call| MpiCall {
+                    joint: Joint::of(model.text(name)),
+                    is_test: is_test(model.text(name)),
+                    ..call
+                });
                 let calls = (call, of_mpi);
                 self.slices.begin_host(
                     track,

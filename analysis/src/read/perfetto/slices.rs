@@ -134,6 +134,10 @@ impl Slices {
                 HostKind::Operator => details.shapes,
                 _ => TextId::EMPTY,
             },
+            arguments: match kind {
+                HostKind::Operator => details.arguments,
+                _ => TextId::EMPTY,
+            },
             depth,
             kind,
             order,

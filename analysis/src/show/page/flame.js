@@ -10,7 +10,7 @@ function tree(table, frames) {
   for (const [parent, frame, line, own, total] of table.rows) {
     const [name, module, source] = typeof frame === 'number' ? frames.rows[frame] : [frame, null, null];
     const above = parent === null ? root : nodes[parent];
-    const node = { name, module, source, line, own, total, parent: above, depth: above.depth + 1, children: [] };
+    const node = { name, module, source, line, own, total, isGroup: typeof frame !== 'number', parent: above, depth: above.depth + 1, children: [] };
     above.children.push(node);
     nodes.push(node);
   }
@@ -28,7 +28,7 @@ function hash(text) {
 // Light in both themes: names stand on it in dark letters. Python is green, marks are grey, all else goes by its file.
 function tint(node) {
   const part = hash(node.name);
-  if (!node.parent || node.name.startsWith('[') || node.name.startsWith('(')) return 'hsl(215 14% 80%)';
+  if (!node.parent || node.isGroup || node.name.startsWith('[') || node.name.startsWith('(')) return 'hsl(215 14% 80%)';
   if (node.source?.endsWith('.py') || node.source?.startsWith('<')) return `hsl(${95 + 55 * part} 48% ${72 + 8 * hash(`${node.name}.`)}%)`;
   return `hsl(${8 + 44 * hash(node.module ?? '')} 82% ${70 + 10 * part}%)`;
 }

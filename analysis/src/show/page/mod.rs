@@ -3,6 +3,8 @@
 //! The page is written by hand: its look in `page.css`, what it does in the `.js` files, which stand in it one behind the other. The answers
 //! stand in it as JSON; nothing is computed there but where things are drawn.
 
+mod mpi;
+
 use serde_json::{Value, json};
 
 use super::quantity::quantity;
@@ -72,7 +74,13 @@ fn parts(answer: &Answer, rows_max: usize) -> Value {
     own.into_iter()
         .chain(parts)
         .map(|(name, part)| {
-            let tables = part.tables.iter().map(|table| self::table(table, rows_max));
+            let tables = part.tables.iter().map(|table| {
+                let is_of_processes = table.key == "processes";
+                let with_mpi = is_of_processes
+                    .then(|| mpi::with_mpi(table, answer))
+                    .flatten();
+                self::table(with_mpi.as_ref().unwrap_or(table), rows_max)
+            });
             json!({ "name": name, "tables": tables.collect::<Vec<_>>() })
         })
         .collect()

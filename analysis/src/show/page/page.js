@@ -21,6 +21,8 @@ const SECTIONS = [
   ['collectives', 'Collectives', 'Which rank made the others wait, and what it did meanwhile.',
     () => [collectiveMap(answer('collectives')?.tables.find((table) => table.key === 'collective_map'))]],
   ['kernels', 'Kernels', '', () => [durations(plot('durations', 'kernel_durations'))]],
+  ['efficiency', 'How well their time was used', 'What operators had to do, how fast that was, and what the GPU could have done. What has no figure says why.',
+    () => [roofline(answer('efficiency'))]],
   ['launch', 'Who launched them', '', () => []],
   ['copies', 'Copies', '', () => []],
   ['calls', 'Calls of runtimes', '', () => []],
@@ -82,9 +84,16 @@ function theme() {
   return button;
 }
 
-// What the run was: processes, GPUs, their times.
-function about() {
+// What the run was: where and when, processes, GPUs, their times.
+function about(run) {
   const words = [];
+  if (run) {
+    const host = run.hosts > 1 ? counted(run.hosts, 'host') : run.host;
+    const ranks = run.ranks > 1 ? counted(run.ranks, 'rank') : '';
+    const start = run.start_unix_ns === null ? '' : new Date(run.start_unix_ns / 1e6).toLocaleString('sv');
+    const wall = run.wall_ns === null ? '' : quantity(run.wall_ns, 'ns');
+    words.push(...[DATA.label, host, ranks, start, wall].filter(Boolean));
+  }
   const processes = answer('functions')?.tables.find((table) => table.key === 'processes');
   if (processes?.count) {
     words.push(counted(processes.count, 'process'));
@@ -96,7 +105,11 @@ function about() {
 }
 
 function start() {
-  document.getElementById('head').append(make('h1', {}, DATA.label), make('span', { class: 'soft' }, about()), theme());
+  const [run] = records(plot('run', 'run'));
+  const title = run?.command ?? DATA.label;
+  if (run) document.title = `${title} · ${DATA.label}`;
+  const shown = title.length > 200 ? `${title.slice(0, 199)}…` : title;
+  document.getElementById('head').append(make('h1', { title }, shown), make('span', { class: 'soft' }, about(run)), theme());
   const main = document.getElementById('main');
   main.replaceChildren();
   if (DATA.notes.length) {

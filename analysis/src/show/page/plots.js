@@ -329,6 +329,54 @@ function durations(table) {
   return make('div', { 'data-plot': 'durations' }, make('h3', {}, 'How durations spread, on a logarithmic scale'), choice, place);
 }
 
+// Rates of operators over their intensity, under the roof of each model of GPU, both on logarithmic scales: a circle is a row, its area is its time.
+function roofline(part) {
+  const of = (key) => records(part?.tables.find((table) => table.key === key));
+  const points = of('efficiency').filter((row) => row.tflop_per_s > 0 && row.flop_per_byte > 0);
+  const roofs = new Map();
+  for (const gpu of of('efficiency_devices')) if (gpu.peaks && gpu.memory_bytes_per_s) roofs.set(gpu.peaks, gpu);
+  if (!points.length) return null;
+  const [width, height, edge] = [900, 420, 46];
+  const peaks = [...roofs.values()].flatMap((gpu) => [['bf16', gpu.bf16_matrix_tflop_per_s], ['vector fp32', gpu.fp32_vector_tflop_per_s]]
+    .filter(([, rate]) => rate > 0).map(([name, rate]) => ({ name: `${gpu.peaks}, ${name}`, rate, memory: gpu.memory_bytes_per_s / 1e12 })));
+  const ends = (values) => {
+    const logs = values.map(Math.log10);
+    return [Math.floor(Math.min(...logs)), Math.ceil(Math.max(...logs) + 0.01)];
+  };
+  const across = ends([...points.map((row) => row.flop_per_byte), ...peaks.map(({ rate, memory }) => rate / memory)]);
+  const up = ends([...points.map((row) => row.tflop_per_s), ...peaks.map(({ rate }) => rate)]);
+  const x = (value) => edge + (width - edge - 10) * (Math.log10(value) - across[0]) / (across[1] - across[0]);
+  const y = (value) => height - edge + (edge + 10 - height) * (Math.log10(value) - up[0]) / (up[1] - up[0]);
+  const powers = ([from, to]) => Array.from({ length: to - from + 1 }, (_, at) => 10 ** (from + at));
+  const line = (from, to, ink) => draw('line', { x1: from[0], y1: from[1], x2: to[0], y2: to[1], stroke: ink, 'stroke-width': 1 });
+  const text = (at, words, anchor) => draw('text', { x: at[0], y: at[1], 'text-anchor': anchor, fill: 'var(--soft)', 'font-size': 12 }, words);
+  const grid = [
+    ...powers(across).flatMap((power) => [line([x(power), y(10 ** up[0])], [x(power), y(10 ** up[1])], 'var(--grid)'), text([x(power), height - edge + 16], `${power}`, power === 10 ** across[1] ? 'end' : 'middle')]),
+    ...powers(up).flatMap((power) => [line([x(10 ** across[0]), y(power)], [x(10 ** across[1]), y(power)], 'var(--grid)'), text([edge - 6, y(power) + 4], `${power}`, 'end')]),
+    text([width - 10, height - 10], 'operations for each byte', 'end'), text([edge + 6, 24], 'TFLOP/s', 'start'),
+  ];
+  const drawn = peaks.flatMap(({ name, rate, memory }) => {
+    const left = Math.max(10 ** across[0], 10 ** up[0] / memory);
+    const roof = `M${x(left)} ${y(left * memory)}L${x(rate / memory)} ${y(rate)}L${x(10 ** across[1])} ${y(rate)}`;
+    return [draw('path', { d: roof, fill: 'none', stroke: 'var(--text)', 'stroke-width': 1.5 }), text([x(10 ** across[1]), y(rate) - 4], name, 'end')];
+  });
+  const families = [...new Set(of('efficiency').map((row) => row.category))].sort();
+  const longest = Math.max(...points.map((row) => row.busy_ns));
+  const circles = points.map((row) => {
+    const told = [row.operator ?? row.kernels ?? row.category, row.types, row.shapes, `${row.tflop_per_s.toPrecision(3)} TFLOP/s`, `${quantity(row.bytes_per_s, 'bandwidth')}`,
+      row.roofline_share === null ? null : `${quantity(row.roofline_share, 'share')} of the roofline`, `${quantity(row.busy_ns, 'ns')}`];
+    return draw('circle', {
+      cx: x(row.flop_per_byte), cy: y(row.tflop_per_s), r: Math.max(3, 24 * Math.sqrt(row.busy_ns / longest)), fill: colour(families.indexOf(row.category)), 'fill-opacity': 0.65,
+      stroke: 'var(--text)', 'stroke-width': 0.5,
+    }, draw('title', {}, told.filter(Boolean).join('\n')));
+  });
+  const shown = families.filter((family) => points.some((row) => row.category === family));
+  const words = `${counted(points.length, 'operator')} by operations for each byte and TFLOP/s; the table below has the numbers`;
+  return make('div', { 'data-plot': 'roofline' }, make('h3', {}, 'Roofline: rates (up) over operations for each byte (across), areas by time'),
+    legend(shown, (at) => colour(families.indexOf(shown[at]))),
+    draw('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': words, style: { width: '100%', background: 'var(--raised)' } }, grid, drawn, circles));
+}
+
 // Rows of tables that are not on the page.
 const leftOut = (tables) => tables.reduce((sum, table) => sum + table.count - table.rows.length, 0);
 

@@ -8,6 +8,7 @@ mod lanes;
 mod plots;
 mod png;
 mod records;
+mod roofline;
 
 use self::lanes::Plot;
 use crate::table::{Answer, Table};
@@ -28,21 +29,22 @@ pub fn pictures(answer: &Answer, plots: &Answer, label: &str) -> Vec<Picture> {
     let plot =
         |part: &str, key: &str, draw: &dyn Fn(&Table) -> Plot| table(plots, part, key).map(draw);
     let of_runs = |part: &str, draw: fn(&[&Table]) -> Plot| draw(&tables_of_runs(answer, part));
-    let before_graphs = [
+    let before_graphs = vec![
         plot("courses", "busy", &plots::busy),
         plot("courses", "processors", &plots::processors),
         Some(of_runs("timeline", plots::timeline)),
         Some(of_runs("gaps", plots::gaps)),
     ];
-    let behind_graphs = [
+    let behind_graphs = vec![
         plot("durations", "kernel_durations", &plots::durations),
         part(answer, "memory")
             .and_then(|part| part.tables.first())
             .map(plots::memory),
+        part(answer, "efficiency").and_then(roofline::plot),
         plot("courses", "curves", &|table| plots::curves(table, true)),
         plot("courses", "curves", &|table| plots::curves(table, false)),
     ];
-    let drawn = |plots: [Option<Plot>; 4]| {
+    let drawn = |plots: Vec<Option<Plot>>| {
         let plots = plots.into_iter().flatten();
         plots
             .flat_map(|plot| plot.pictures(label))

@@ -6,6 +6,7 @@ use rsys_analysis::advice::{advise, further_measures};
 use rsys_analysis::measure::gpu::copies::Copies;
 use rsys_analysis::measure::gpu::gaps::Gaps;
 use rsys_analysis::measure::gpu::sensors::Sensors;
+use rsys_analysis::measure::gpu::streams::Streams;
 use rsys_analysis::measure::gpu::timeline::Timeline;
 use rsys_analysis::measure::host::calls::Calls;
 use rsys_analysis::measure::host::cost::profiling_cost;
@@ -49,6 +50,7 @@ pub fn written(job: &Job, scratch: &Scratch) -> Vec<PathBuf> {
 /// The answers to all questions that have a command, by their names. What advice alone asks has none, and so no schema.
 pub fn asked(files: &[PathBuf]) -> Vec<(&'static str, Answer)> {
     let mut measures = of_summary();
+    measures.push(("streams", Box::<Streams>::default()));
     let with_commands = measures.len();
     measures.extend(further_measures());
     let (names, mut measures): (Vec<_>, Vec<_>) = measures.into_iter().unzip();

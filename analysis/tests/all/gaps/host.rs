@@ -75,7 +75,7 @@ fn calls_have_the_places_of_their_stacks() {
 }
 
 #[test]
-fn what_stood_in_the_queue_begins_after_the_latency_of_the_gpu() {
+fn between_the_kernels_of_a_graph_there_is_no_launch() {
     let mut model = model();
     let mut batch = Batch::default();
     // Two kernels of one graph, launched long before.
@@ -88,7 +88,7 @@ fn what_stood_in_the_queue_begins_after_the_latency_of_the_gpu() {
         .push(call(&mut model, "hipGraphLaunch", 0, 10_000, 1));
     assert_eq!(
         causes(&gaps(&model, &batch)),
-        [of("launch", "hipGraphLaunch", 3_000)]
+        [of("graph", "hipGraphLaunch", 3_000)]
     );
 }
 

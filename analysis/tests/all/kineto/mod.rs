@@ -4,6 +4,7 @@ mod answers;
 mod collectives;
 mod counters;
 mod damage;
+mod efficiency;
 mod forms;
 mod ours;
 mod recorded;

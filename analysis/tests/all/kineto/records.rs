@@ -187,13 +187,9 @@ fn categories_and_names_decide_what_operations_are() {
     found.sort_unstable();
     expected.sort_unstable();
     assert_eq!(found, expected);
-    let ignored = [
-        "gpu_user_annotation",
-        "overhead",
-        "Trace",
-        "cuda_sync",
-        "ac2g",
-    ];
+    let (_, batch) = read_text(&document(&[of("gpu_user_annotation", "x", "")]));
+    assert_eq!((batch.len(), batch.gpu_ranges.len()), (1, 1));
+    let ignored = ["overhead", "Trace", "cuda_sync", "ac2g"];
     let ignored = ignored.map(|category| of(category, "x", ""));
     let (_, batch) = read_text(&document(&ignored));
     assert!(batch.is_empty());

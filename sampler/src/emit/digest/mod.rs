@@ -96,6 +96,10 @@ pub struct ProcessDigest {
     pub kernel_ns: u64,
     /// The kernels that took most of it, most first.
     pub kernels: Vec<Entry>,
+    /// Of these, the time of those that RCCL and NCCL run for collectives.
+    pub collective_ns: u64,
+    /// How long its threads were in calls of MPI.
+    pub mpi_ns: u64,
     /// Its GPUs.
     pub gpus: Vec<GpuTime>,
     /// The locks that threads waited for most, most first.
@@ -112,6 +116,7 @@ pub struct Digest {
     cpu_ns: u64,
     kernels: Sums,
     kernel_ns: u64,
+    mpi_ns: u64,
     gpus: BTreeMap<u32, (String, Busy)>,
     locks: Vec<LockUse>,
     main: MainThread,
@@ -169,6 +174,11 @@ impl Digest {
         }
     }
 
+    /// Adds a call of MPI that no other one made.
+    pub fn mpi(&mut self, ns: u64) {
+        self.mpi_ns = self.mpi_ns.saturating_add(ns);
+    }
+
     /// Adds a kernel by the frame of its name.
     pub fn kernel(&mut self, frame: FrameId, ns: u64) {
         if !self.is_wanted {
@@ -210,6 +220,8 @@ impl Digest {
             cpu_ns: self.cpu_ns,
             functions: self.functions.most(|id| function(FunctionId(id))),
             kernel_ns: self.kernel_ns,
+            collective_ns: self.kernels.sum(|id| is_collective(&kernel(id))),
+            mpi_ns: self.mpi_ns,
             kernels: self.kernels.most(kernel),
             gpus: gpus
                 .map(|(name, busy)| busy.finish(name, |stack| place(known.stack(stack), frames)))
@@ -242,6 +254,13 @@ impl Sums {
         *sum = sum.saturating_add(ns);
     }
 
+    /// The time of those that are `wanted`.
+    fn sum(&self, wanted: impl Fn(u32) -> bool) -> u64 {
+        let known = (0..).zip(&self.0).filter(|(_, (count, _))| *count > 0);
+        let sums = known.filter(|(id, _)| wanted(*id)).map(|(_, (_, ns))| *ns);
+        sums.fold(0, u64::saturating_add)
+    }
+
     /// Those with the most time, by name: several ids may have one name.
     fn most(&self, name: impl Fn(u32) -> String) -> Vec<Entry> {
         let mut by_name: BTreeMap<String, (u64, u64)> = BTreeMap::new();
@@ -259,6 +278,11 @@ impl Sums {
         entries.truncate(NAMED_MAX);
         entries
     }
+}
+
+/// Whether RCCL or NCCL call their kernels so (`ncclDevKernel_…`, `rcclGenericKernel`).
+fn is_collective(kernel: &str) -> bool {
+    ["nccl", "rccl"].iter().any(|name| kernel.contains(name))
 }
 
 /// At most this many frames of a stack are written out.

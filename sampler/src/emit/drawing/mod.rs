@@ -151,6 +151,13 @@ impl Drawing {
         self.draw_off_cpu(run);
     }
 
+    /// The process was too short for files of its own.
+    pub fn keep_short(&mut self) {
+        self.trace.share();
+        self.overview = None;
+        self.profile = None;
+    }
+
     /// Ends the trace with its metadata.
     pub fn end(&mut self, time_ns: u64, data: &Data) {
         if let Some(output) = &mut self.trace.output {

@@ -90,7 +90,9 @@ impl Drawing {
             slices: &mut self.tally.slices,
         };
         let ThreadTrack { sequence, builder } = track;
-        builder.begin_at(window_begin_ns, |event| pen.write(sequence, event));
+        // Of the time before the recording nothing is known, though the first sample may stand for some of it.
+        let begin_ns = window_begin_ns.max(learned.identity.start_time_ns.min(time_ns));
+        builder.begin_at(begin_ns, |event| pen.write(sequence, event));
         builder.sample(time_ns, weight, &shown.functions, |event| {
             pen.write(sequence, event)
         });

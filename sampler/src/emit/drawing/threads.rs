@@ -10,6 +10,7 @@ use crate::emit::learned::frames::{Frames, FunctionId};
 use crate::emit::output::Output;
 use crate::emit::profile::Whose;
 use crate::emit::thread_name::ThreadName;
+use crate::procfs;
 
 /// A thread that has a ring.
 #[derive(Debug)]
@@ -131,8 +132,7 @@ impl Drawing {
                 continue;
             }
             if names_can_be_read
-                && let Ok(name) =
-                    std::fs::read_to_string(format!("/proc/{pid}/task/{}/comm", thread.tid))
+                && let Ok(name) = procfs::text(format!("/proc/{pid}/task/{}/comm", thread.tid))
             {
                 let name = name.trim_end_matches('\n');
                 thread.rename(Some(output), |names| names.by_kernel(name));

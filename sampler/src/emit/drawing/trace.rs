@@ -1,7 +1,7 @@
 //! The trace of a process, before it is opened, while it is open, and after it could not be written
 //! further.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::emit::output::Output;
 use crate::emit::output::sink::Opened;
@@ -27,12 +27,16 @@ pub struct Trace {
     pub parts: Vec<PathBuf>,
     /// The small one of the whole run.
     pub overview: Option<PathBuf>,
+    /// The file of all short processes, if it is in that.
+    pub shared: Option<PathBuf>,
     /// What distinguishes the files of the process.
     pub id: FileId,
     /// Whether there could not be another file once.
     is_split_refused: bool,
     /// Whether it may be opened.
     is_wanted: bool,
+    /// Whether it goes into the file of all short processes.
+    is_short: bool,
 }
 
 impl Trace {
@@ -45,15 +49,17 @@ impl Trace {
             path: None,
             parts: Vec::new(),
             overview: None,
+            shared: None,
             id: FileId::default(),
             is_split_refused: false,
             is_wanted,
+            is_short: false,
         }
     }
 
-    /// From now on nothing opens it.
-    pub fn forbid(&mut self) {
-        self.is_wanted = false;
+    /// If it is opened, it goes into the file of all short processes.
+    pub fn share(&mut self) {
+        self.is_short = true;
     }
 
     /// Whether it was opened, or could not be.
@@ -66,6 +72,9 @@ impl Trace {
     pub fn open(&mut self, identity: &Identity, tools: &mut Tools<'_>) {
         if self.is_settled() || !self.is_wanted {
             return;
+        }
+        if self.is_short {
+            return self.open_shared(identity, tools);
         }
         match tools.sinks.open(identity, tools.run) {
             Ok(Opened { sink, path, id }) => {
@@ -86,13 +95,29 @@ impl Trace {
         }
     }
 
+    fn open_shared(&mut self, identity: &Identity, tools: &mut Tools<'_>) {
+        match tools.sinks.open_shared(identity, tools.run) {
+            Ok(Some(Opened { sink, path, .. })) => {
+                self.shared = path;
+                self.output = Some(Output::begin(sink, identity, tools.run));
+            }
+            Ok(None) => self.is_wanted = false,
+            Err(error) => {
+                self.is_wanted = false;
+                say(&format!(
+                    "warning: the trace of short processes cannot be created: {error}"
+                ));
+            }
+        }
+    }
+
     /// Goes on in another file if that is what the run wants, and the present one is full. Events up to `last_time_ns` were drawn.
     pub fn split(&mut self, identity: &Identity, last_time_ns: u64, tools: &mut Tools<'_>) {
         let limits = tools.run.split;
         let Some(output) = &mut self.output else {
             return;
         };
-        if limits.is_none() || !output.is_full(limits, last_time_ns) {
+        if self.is_short || limits.is_none() || !output.is_full(limits, last_time_ns) {
             return;
         }
         match tools
@@ -126,7 +151,8 @@ impl Trace {
         let Some(error) = output.take_error() else {
             return false;
         };
-        let path = self.path.as_deref().unwrap_or("trace".as_ref());
+        let path = self.path.as_deref().or(self.shared.as_deref());
+        let path = path.unwrap_or("trace".as_ref());
         let text = format!("{}: cannot be written further: {error}", path.display());
         say(&format!(
             "error: {text}; the trace holds what was written, the program runs on"
@@ -139,12 +165,18 @@ impl Trace {
     /// Notices when somebody removed the file.
     pub fn look_for_file(&mut self) {
         if let Some(path) = self.path.take_if(|path| !path.exists()) {
-            let text = format!(
-                "{}: the trace was removed while it was written",
-                path.display()
-            );
+            let text = removed(&path);
             say(&format!("error: {text}"));
             self.trouble = Some(text);
         }
     }
+}
+
+/// What is said of a trace that somebody removed.
+#[must_use]
+pub fn removed(path: &Path) -> String {
+    format!(
+        "{}: the trace was removed while it was written",
+        path.display()
+    )
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rsys_config::Numbers;
 use rsys_proto::{Annotation, Event, EventKind, Name, PacketBuffer, Sample, TrackSequence, Value};
 use rsys_wire::event::Key;
-use rsys_wire::record::{FRAME_SCANNED, PYTHON_BROKEN, PYTHON_SUBINTERPRETER, PYTHON_TRUNCATED};
+use rsys_wire::record::FRAME_SCANNED;
 
 use super::slices::DEPTH_MAX;
 use super::threads::SliceNames;
@@ -16,13 +16,12 @@ use crate::emit::account::WaitTally;
 use crate::emit::digest::{self, Digest};
 use crate::emit::learned::events::StackMarks;
 use crate::emit::learned::frames::{FrameId, Frames, FunctionId};
-use crate::emit::learned::stacks::{PythonStack, ShownStack, Stack};
+use crate::emit::learned::stacks::{PythonStack, ShownStack};
 use crate::emit::learned::thread_numbers::ThreadNumbers;
 use crate::emit::output::Output;
 use crate::emit::overview::Overview;
 use crate::emit::profile::{Profile, Whose};
 use crate::python::PythonView;
-use crate::python::merge::Ends;
 use crate::waits::record::{Completeness, InterpreterLock, PastWait, Wait, WaitRecord};
 use crate::windows::Schedule;
 
@@ -462,38 +461,11 @@ impl WaitTrack {
 /// [`ROOT`] and the frames of a wait, native and Python merged as in samples, outermost first, with
 /// what is wrong outside of them and what is waited for inside.
 fn stack(wait: &Wait, time_ns: u64, pen: &mut WaitWriter<'_>) -> Vec<FrameId> {
-    let (native, python) = (&mut Stack::default(), &mut PythonStack::default());
-    // Whole stacks, which share nothing with one before.
-    _ = native.update(pen.frames, time_ns, 0, &wait.words);
-    if let Some(stack) = &wait.python {
-        _ = python.update(pen.frames, stack.flags, 0, &stack.words);
-    }
-    let has = |flag: u8| python.flags & flag != 0;
     let mut shown = ShownStack::default();
     let root = pen.frames.pseudo_frame(ROOT);
     shown.start(pen.frames, &[root]);
-    match wait.completeness {
-        _ if has(PYTHON_TRUNCATED) => shown.push(pen.frames, &[pen.marks.truncated]),
-        Completeness::Truncated => shown.push(pen.frames, &[pen.marks.truncated]),
-        _ if has(PYTHON_BROKEN) => shown.push(pen.frames, &[pen.marks.broken]),
-        Completeness::Broken => shown.push(pen.frames, &[pen.marks.broken]),
-        Completeness::Complete => {}
-    }
-    match wait.python {
-        Some(_) if pen.python.only => shown.push_python(pen.frames, python),
-        Some(_) => {
-            let ends = Ends {
-                native_root: wait.completeness == Completeness::Complete,
-                // Outside of another interpreter than the main one may be the main one.
-                python_root: !has(PYTHON_TRUNCATED | PYTHON_BROKEN | PYTHON_SUBINTERPRETER),
-            };
-            let interpreter = pen.python.interpreter;
-            let unpaired = shown.push_merged(pen.frames, native, python, ends, interpreter);
-            pen.tally.python.unpaired_frames += unpaired as u64;
-        }
-        None if pen.python.only => shown.push(pen.frames, &[pen.marks.no_python]),
-        None => shown.push_native(native),
-    }
+    let unpaired = shown.push_wait(pen.frames, pen.marks, wait, pen.python, time_ns);
+    pen.tally.python.unpaired_frames += unpaired as u64;
     let mut frames = shown.frames;
     let most = DEPTH_MAX - 1;
     if frames.len() > most {

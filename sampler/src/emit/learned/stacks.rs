@@ -4,10 +4,15 @@
 //! the whole stack together again and keeps the frames that were found for the part that did not
 //! change.
 
-use rsys_wire::record::{FRAME_SCANNED, ThreadName};
+use rsys_wire::record::{
+    FRAME_SCANNED, PYTHON_BROKEN, PYTHON_SUBINTERPRETER, PYTHON_TRUNCATED, ThreadName,
+};
 
+use super::events::StackMarks;
 use super::frames::{FrameId, Frames, FunctionId};
+use crate::python::PythonView;
 use crate::python::merge::{Ends, Piece, Role, merge};
+use crate::waits::record::{Completeness, Wait};
 
 /// The stack of the last sample of a ring, outermost frame first.
 #[derive(Debug, Default)]
@@ -213,6 +218,48 @@ impl ShownStack {
         self.begin_at_fork(tables, first);
         (self.roles, self.pieces) = (roles, pieces);
         unpaired
+    }
+}
+
+impl ShownStack {
+    /// Adds the stack of a wait inside, native and Python merged as in samples, with what is wrong outside of it. Its words are resolved. Returns how
+    /// many Python frames found no native function that runs them.
+    pub fn push_wait(
+        &mut self,
+        frames: &mut Frames,
+        marks: StackMarks,
+        wait: &Wait,
+        view: PythonView,
+        time_ns: u64,
+    ) -> usize {
+        let (native, python) = (&mut Stack::default(), &mut PythonStack::default());
+        // Whole stacks, which share nothing with one before.
+        _ = native.update(frames, time_ns, 0, &wait.words);
+        if let Some(stack) = &wait.python {
+            _ = python.update(frames, stack.flags, 0, &stack.words);
+        }
+        let has = |flag: u8| python.flags & flag != 0;
+        match wait.completeness {
+            _ if has(PYTHON_TRUNCATED) => self.push(frames, &[marks.truncated]),
+            Completeness::Truncated => self.push(frames, &[marks.truncated]),
+            _ if has(PYTHON_BROKEN) => self.push(frames, &[marks.broken]),
+            Completeness::Broken => self.push(frames, &[marks.broken]),
+            Completeness::Complete => {}
+        }
+        match wait.python {
+            Some(_) if view.only => self.push_python(frames, python),
+            Some(_) => {
+                let ends = Ends {
+                    native_root: wait.completeness == Completeness::Complete,
+                    // Outside of another interpreter than the main one may be the main one.
+                    python_root: !has(PYTHON_TRUNCATED | PYTHON_BROKEN | PYTHON_SUBINTERPRETER),
+                };
+                return self.push_merged(frames, native, python, ends, view.interpreter);
+            }
+            None if view.only => self.push(frames, &[marks.no_python]),
+            None => self.push_native(native),
+        }
+        0
     }
 }
 

@@ -82,6 +82,10 @@ pub fn at_start(identity: &Identity, run: &RunContext) -> Data {
         put(&mut data, "parent_pid", u64::from(parent));
     }
     put(&mut data, "start_time_ns", identity.start_time_ns);
+    if let Some(when) = run.attached_at.as_ref().filter(|_| identity.is_command) {
+        let text = format!("at {when}: the program was running, and what it did before is unknown");
+        put(&mut data, "attached", text);
+    }
     if let Some(rank) = &identity.rank {
         put(&mut data, "rank", u64::from(rank.rank));
         put(&mut data, "rank_source", rank.source);

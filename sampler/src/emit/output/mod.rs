@@ -111,6 +111,15 @@ impl Output {
             "rsys start",
             &data,
         );
+        if let Some(when) = run.attached_at.as_ref().filter(|_| identity.is_command) {
+            metadata::write(
+                out,
+                &mut metadata_track,
+                identity.start_time_ns,
+                &format!("attached at {when}"),
+                &Vec::new(),
+            );
+        }
         let samples = SampleTables::new(out, run);
         let correlation = out.intern("correlation");
         let sample_category = run

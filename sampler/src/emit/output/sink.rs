@@ -8,6 +8,8 @@ use std::fmt::Debug;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::identity::Identity;
 use crate::run::RunContext;
@@ -71,12 +73,51 @@ pub trait Sinks: Debug {
         identity: &Identity,
         run: &RunContext,
     ) -> io::Result<Opened>;
+
+    /// Opens the sink that the traces of processes share which are too short for a file each. They are written one after the other. `None` if
+    /// there is no such sink, or it has failed.
+    ///
+    /// # Errors
+    /// When it cannot be made; the first time only.
+    fn open_shared(&mut self, identity: &Identity, run: &RunContext) -> io::Result<Option<Opened>>;
 }
 
-/// A file for each process, named as the run's layout says.
+/// A file for each process, named as the run's layout says, and one for all short processes.
 #[derive(Debug, Default)]
 pub struct TraceFiles {
     names: FileNames,
+    shared: Option<(File, PathBuf)>,
+    has_shared_failed: Arc<AtomicBool>,
+}
+
+/// Appends the trace of a process to the file of several.
+#[derive(Debug)]
+struct Appended {
+    file: File,
+    /// Where the trace begins.
+    begin: u64,
+    has_failed: Arc<AtomicBool>,
+}
+
+impl Write for Appended {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes);
+        let is_failure = |error: &io::Error| error.kind() != io::ErrorKind::Interrupted;
+        if written.as_ref().is_err_and(is_failure) {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Sink for Appended {
+    fn cut_to(&mut self, bytes: u64) -> io::Result<()> {
+        self.file.cut_to(self.begin + bytes)
+    }
 }
 
 impl Sinks for TraceFiles {
@@ -116,6 +157,36 @@ impl Sinks for TraceFiles {
             sink: Box::new(file),
             path: Some(path),
             id,
+        })
+    }
+
+    fn open_shared(&mut self, identity: &Identity, run: &RunContext) -> io::Result<Option<Opened>> {
+        if !run.trace || self.has_shared_failed.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let appended = self.append_to_shared(identity, run);
+        if appended.is_err() {
+            self.has_shared_failed.store(true, Ordering::Relaxed);
+        }
+        appended.map(Some)
+    }
+}
+
+impl TraceFiles {
+    fn append_to_shared(&mut self, identity: &Identity, run: &RunContext) -> io::Result<Opened> {
+        let (file, path) = match &mut self.shared {
+            Some(shared) => shared,
+            none => none.insert(self.names.create_shared(&run.files_of(identity))?),
+        };
+        let sink = Appended {
+            begin: file.seek(SeekFrom::End(0))?,
+            file: file.try_clone()?,
+            has_failed: Arc::clone(&self.has_shared_failed),
+        };
+        Ok(Opened {
+            sink: Box::new(sink),
+            path: Some(path.clone()),
+            id: FileId::default(),
         })
     }
 }

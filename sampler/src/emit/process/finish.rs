@@ -5,7 +5,7 @@ use rsys_wire::layout::Counter;
 use super::ProcessTrace;
 use crate::emit::account::{AgentCounts, Coverage, End};
 use crate::emit::outcome::ProcessSummary;
-use crate::emit::output::metadata::AtEnd;
+use crate::emit::output::metadata::{AtEnd, Datum};
 use crate::emit::profile::{About, Written};
 use crate::emit::tools::Tools;
 use crate::os;
@@ -34,7 +34,7 @@ impl ProcessTrace {
         self.open_for_command(end, tools);
         self.drawing.close(&mut self.learned, tools.run);
         let (learned, drawing) = (&self.learned, &mut self.drawing);
-        let data = AtEnd {
+        let mut data = AtEnd {
             tally: &drawing.tally,
             stops: &drawing.stops,
             counts: &counts,
@@ -52,6 +52,9 @@ impl ProcessTrace {
             by_time: tools.run.overflow.is_none(),
         }
         .data();
+        if short {
+            data.push(("short_process".to_owned(), Datum::Count(1)));
+        }
         let time_ns = match end {
             End::StillRunning => drawing.last_time_ns,
             _ => os::boot_time_ns().max(drawing.last_time_ns),
@@ -68,6 +71,7 @@ impl ProcessTrace {
             path: drawing.trace.path,
             parts: drawing.trace.parts,
             overview: drawing.trace.overview,
+            shared: drawing.trace.shared,
             profile,
             trouble: drawing.trace.trouble,
             short,

@@ -2,7 +2,8 @@
 //!
 //! Shells and helpers that only start another program have a sample or two: a file for each would
 //! bury those that somebody wants to read. Nothing is lost: what is held is replayed when the
-//! process turns out to be worth a file, and counted when it does not.
+//! process turns out to be worth a file; when it does not, its samples go into a file for all such processes. Left out are waits of helpers
+//! for their children: these would hide all other waits.
 
 use rsys_wire::record::{Record, Records};
 
@@ -82,7 +83,7 @@ enum State {
     Holding,
     /// It is.
     Released,
-    /// It gets none: it ended before, or its rank is not selected.
+    /// It gets none of its own: it ended before, or its rank is not selected.
     NoFile,
 }
 
@@ -185,12 +186,12 @@ impl ProcessTrace {
         }
         // Whoever runs a command wants to see it.
         let is_nothing = self.held.samples == 0 && self.held.waits.is_empty();
-        if matches!(end, End::Child(_)) || is_nothing {
+        if self.is_asked_for(end, tools.run) || is_nothing {
             self.release(tools);
             return false;
         }
         self.held.state = State::NoFile;
-        self.drawing.trace.forbid();
+        self.drawing.keep_short();
         self.replay(tools);
         true
     }
@@ -198,9 +199,15 @@ impl ProcessTrace {
     /// The command itself has a trace, also if nothing was recorded: it says when the program ran,
     /// and why there is nothing to see.
     pub(in crate::emit) fn open_for_command(&mut self, end: End, tools: &mut Tools<'_>) {
-        if matches!(end, End::Child(_)) && tools.run.trace {
+        if self.is_asked_for(end, tools.run) && tools.run.trace {
             self.drawing.trace.open(&self.learned.identity, tools);
         }
+    }
+
+    /// Whether it is the command, with the last program that it executed, or the process that was attached to.
+    fn is_asked_for(&self, end: End, run: &RunContext) -> bool {
+        let is_attached = run.attached_at.is_some() && self.learned.identity.is_command;
+        matches!(end, End::Child(_)) || is_attached
     }
 
     fn replay(&mut self, tools: &mut Tools<'_>) {

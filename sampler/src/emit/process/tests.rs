@@ -76,6 +76,10 @@ impl Sinks for Memories {
             id,
         })
     }
+
+    fn open_shared(&mut self, identity: &Identity, run: &RunContext) -> io::Result<Option<Opened>> {
+        self.open(identity, run).map(Some)
+    }
 }
 
 /// The trace of a process that wrote `words`, in a sink with `room`: its bytes, how often it was

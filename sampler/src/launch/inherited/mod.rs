@@ -6,6 +6,7 @@
 
 mod system;
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
@@ -15,6 +16,7 @@ use crate::os;
 use system::{PendingSignal, Scheduling};
 
 static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+static PENDING_SIGPIPE: OnceLock<Vec<PendingSignal>> = OnceLock::new();
 static SIGCHLD_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 static WAS_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 /// Time to the first expiry, and from one to the next.
@@ -35,6 +37,8 @@ extern "C" fn look() {
         was_closed.store(closed, Ordering::Relaxed);
     }
     SIGPIPE_WAS_IGNORED.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+    // The kernel drops one that waits when it is ignored.
+    PENDING_SIGPIPE.get_or_init(|| system::take_pending(Some(libc::SIGPIPE)));
     // We have to learn how our children end.
     if is_ignored(libc::SIGCHLD) {
         SIGCHLD_WAS_IGNORED.store(true, Ordering::Relaxed);
@@ -65,6 +69,20 @@ fn microseconds(time: libc::timeval) -> i64 {
     time.tv_sec
         .saturating_mul(1_000_000)
         .saturating_add(time.tv_usec)
+}
+
+/// Whether we may have as many descriptors as it takes to profile one process. Each further one has its own, or is not sampled.
+#[must_use]
+pub fn has_room_for_files() -> bool {
+    const NEEDED: usize = 12;
+    /// From here on it is not looked which are open.
+    const MANY: rlim_t = 256;
+    let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return true;
+    };
+    // SAFETY: takes integers only.
+    let is_free = |fd: &i32| unsafe { libc::fcntl(*fd, libc::F_GETFD) } == -1;
+    hard > MANY || (0..hard as i32).filter(is_free).count() >= NEEDED
 }
 
 /// An interval timer; zero in front means that it does not run.
@@ -133,7 +151,11 @@ impl Inherited {
                 first_us: first.load(Ordering::Relaxed),
                 next_us: next.load(Ordering::Relaxed),
             }),
-            pending: system::take_pending(),
+            pending: [
+                PENDING_SIGPIPE.get().cloned().unwrap_or_default(),
+                system::take_pending(None),
+            ]
+            .concat(),
             death_signal: system::death_signal(),
             is_subreaper: system::leave_subreaper(),
             scheduling: Scheduling::without_children(),

@@ -6,6 +6,11 @@ use std::mem::MaybeUninit;
 #[derive(Clone, Copy)]
 pub struct PendingSignal(libc::siginfo_t);
 
+// SAFETY: its addresses are only passed to the kernel, and never dereferenced here.
+unsafe impl Send for PendingSignal {}
+// SAFETY: as above.
+unsafe impl Sync for PendingSignal {}
+
 impl std::fmt::Debug for PendingSignal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "signal {} ({})", self.0.si_signo, self.0.si_code)
@@ -39,8 +44,8 @@ impl PendingSignal {
     }
 }
 
-/// Takes the signals that were sent to us and that we block.
-pub fn take_pending() -> Vec<PendingSignal> {
+/// Takes the signals that were sent to us and that we block; or only this one.
+pub fn take_pending(only: Option<i32>) -> Vec<PendingSignal> {
     let at_once = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -52,6 +57,13 @@ pub fn take_pending() -> Vec<PendingSignal> {
     unsafe {
         if libc::sigpending(set.as_mut_ptr()) != 0 {
             return taken;
+        }
+        if let Some(signal) = only {
+            if libc::sigismember(set.as_ptr(), signal) != 1 {
+                return taken;
+            }
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::sigaddset(set.as_mut_ptr(), signal);
         }
         while libc::syscall(
             libc::SYS_rt_sigtimedwait,

@@ -1,5 +1,7 @@
 //! Which metrics of which GPUs are read.
 
+use std::path::PathBuf;
+
 use rsys_config::Numbers;
 use rsys_config::gpu_metrics::{self, Word};
 use rsys_machine::gpu::Gpu;
@@ -17,6 +19,10 @@ pub struct Choice {
     pub wanted: bool,
     /// `SMI_LIBRARY`.
     pub library: String,
+    /// `GPU_EVENTS`, and the file that defines their names.
+    pub events: String,
+    /// See `events`.
+    pub definitions: Option<PathBuf>,
     /// Whether nothing but errors is said.
     pub quiet: bool,
     /// `ROCR_VISIBLE_DEVICES` of the command, and its `HIP_VISIBLE_DEVICES` or else

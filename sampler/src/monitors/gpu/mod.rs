@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rsys_config::gpu_metrics::{self, METRICS};
-use rsys_machine::gpu;
 use rsys_machine::gpu::sensors::{self, Source};
+use rsys_machine::gpu::{self, definitions};
 use rsys_machine::roots::Roots;
 
 pub use self::choice::Choice;
@@ -19,11 +19,24 @@ use super::driver::Events;
 use super::fdinfo::Address;
 use super::kfd::{self, GpuId};
 use crate::counters::{Gauge, Group, Reading, Unit};
+use crate::gpu_counters;
 use crate::smi;
 use crate::terminal::say;
 
 /// The word for no library at all.
 const NO_LIBRARY: &str = "none";
+
+/// Who reads the sensors that files do not give.
+const SMI: smi::Reader = smi::Reader {
+    name: smi::reader::NAME,
+    library: "the SMI library",
+};
+
+/// Who reads hardware counters.
+const COUNTERS: smi::Reader = smi::Reader {
+    name: gpu_counters::reader::NAME,
+    library: "AMD's library of hardware counters",
+};
 
 /// Of a process, not of a GPU.
 const OCCUPANCY: &str = "occupancy";
@@ -49,6 +62,8 @@ pub struct Gpus {
     /// For what these lack.
     smi: Option<smi::Client>,
     quiet: bool,
+    /// Hardware counters.
+    counters: Option<smi::Client>,
     /// What the driver tells.
     events: Option<Events>,
     /// For the counters of processes.
@@ -136,10 +151,14 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
                 }),
                 None if let Some(address) = &address => lacking.push(smi::Wanted {
                     address: address.clone(),
-                    sensors: track.sensors,
+                    sensors: track
+                        .sensors
+                        .iter()
+                        .map(|name| (*name).to_owned())
+                        .collect(),
                     gauge: gauge("As the SMI library tells it"),
                     gpu: gpu.title(),
-                    metric: metric.name,
+                    metric: metric.name.to_owned(),
                     reason,
                     named: !wanted.all,
                 }),
@@ -155,7 +174,7 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
     let visible: HashSet<usize> = chosen.iter().map(|gpu| gpu.index).collect();
     let mut ids = kfd::gpu_ids(roots);
     ids.retain(|gpu| visible.contains(&gpu.index));
-    let client = (!lacking.is_empty()).then(|| smi::Client::start(&choice.library, lacking));
+    let client = (!lacking.is_empty()).then(|| smi::Client::start(SMI, &choice.library, lacking));
     let smi = client.and_then(|client| {
         client
             .map_err(|error| {
@@ -165,6 +184,10 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
             })
             .ok()
     });
+    let counters = match choice.events.is_empty() || roots.is_simulated() {
+        true => None,
+        false => counters(roots, choice, &chosen, &mut complaints),
+    };
     let events = match wanted.has(EVENTS).then(|| events(roots, &ids, &groups)) {
         None => None,
         Some(Ok(events)) => {
@@ -193,12 +216,40 @@ pub fn prepare(roots: &Roots, choice: &Choice) -> (Option<Gpus>, Vec<String>) {
         engines,
         events,
         smi,
+        counters,
         quiet: choice.quiet,
         ids,
         memory: wanted.has("mem_usage"),
         occupancy: wanted.has(OCCUPANCY),
     };
     (Some(gpus), complaints)
+}
+
+/// Starts to count events of the hardware.
+fn counters(
+    roots: &Roots,
+    choice: &Choice,
+    gpus: &[&gpu::Gpu],
+    complaints: &mut Vec<String>,
+) -> Option<smi::Client> {
+    let definitions = match &choice.definitions {
+        None => definitions::installed(roots, complaints),
+        Some(file) => match definitions::read_all(std::slice::from_ref(file)) {
+            Ok(all) => all,
+            Err(error) => {
+                complaints.push(format!("no hardware counters of GPUs: {error:#}"));
+                return None;
+            }
+        },
+    };
+    let wanted = gpu_counters::events::wanted(&choice.events, gpus, &definitions, complaints);
+    if wanted.is_empty() {
+        return None;
+    }
+    let client = smi::Client::start(COUNTERS, smi::reader::AUTO, wanted);
+    let refused =
+        |error| format!("no hardware counters of GPUs: no process can be started: {error}");
+    client.map_err(|error| complaints.push(refused(error))).ok()
 }
 
 /// Whether this process has CAP_SYS_ADMIN.
@@ -241,6 +292,11 @@ impl Gpus {
             && client.read(out, &mut words, set_value) == smi::Standing::Over
         {
             self.smi = None;
+        }
+        if let Some(client) = &mut self.counters
+            && client.read(out, &mut words, Gauge::add) == smi::Standing::Over
+        {
+            self.counters = None;
         }
         self.sensors.retain_mut(|sensor| {
             match sensor.source.read(&mut scratch) {

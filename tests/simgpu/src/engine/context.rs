@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::counters::Counters;
 use crate::kernels::Kernels;
 use crate::memory::View;
 use crate::process::Process;
@@ -18,6 +19,8 @@ pub struct Context {
     pub kernels: Kernels,
     /// Where everything is written down.
     pub truth: Truth,
+    /// Performance counters, by GPU.
+    pub counters: Vec<Counters>,
 }
 
 impl Context {

@@ -14,6 +14,7 @@ mod arrivals;
 mod context;
 mod copies;
 mod copy_packet;
+mod counters;
 mod fault;
 mod idle;
 mod packets;

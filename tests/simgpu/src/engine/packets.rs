@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::arrivals::Arrivals;
 use super::context::Context;
+use super::counters;
 use super::scratch::Scratch;
 use super::worker::Step;
 use super::{fault, signal};
@@ -232,7 +233,8 @@ impl PacketQueue {
                 self.retire(context)?;
                 self.start_kernel(context, &packet, dispatch, ready_tick)?;
             }
-            Request::Commands => {
+            Request::Commands { address, words } => {
+                counters::execute(context, self.gpu, (address, words), ready_tick)?;
                 self.retire(context)?;
                 self.pass(context, &packet, "commands", (ready_tick, ready_tick))?;
             }
@@ -432,6 +434,7 @@ impl PacketQueue {
             return Err(Unmapped(fault::NOWHERE));
         }
         flight.kernel.apply(&mut context.view, &flight.dispatch)?;
+        counters::count(context, self.gpu, &flight.dispatch);
         let profiled = self.is_profiled(context)?;
         context.truth.dispatch(&DispatchRecord {
             gpu: self.gpu,
@@ -566,7 +569,7 @@ fn judge(context: &mut Context, request: &Request) -> Result<(&'static str, bool
             };
             Ok(("value", true, satisfied))
         }
-        Request::Dispatch(_) | Request::Commands | Request::Unsupported(_) => {
+        Request::Dispatch(_) | Request::Commands { .. } | Request::Unsupported(_) => {
             Ok(("none", false, true))
         }
     }

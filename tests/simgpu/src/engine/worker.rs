@@ -66,7 +66,10 @@ fn run(process: &'static Process) {
         view: View::new(&process.memory, strict),
         kernels: Kernels::new(&process.simulation.machine),
         truth: Truth::new(process.simulation),
+        counters: Vec::new(),
     };
+    let gpus = process.simulation.machine.gpus.len();
+    context.counters.resize_with(gpus, Default::default);
     let mut slots: Vec<Slot> = Vec::new();
     let mut idle = Idle::default();
     loop {

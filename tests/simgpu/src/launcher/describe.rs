@@ -96,6 +96,7 @@ impl Plan {
                 .iter()
                 .map(|event| event.settings(self.gpus))
                 .collect::<Result<_>>()?,
+            counters: file.counter.clone(),
         })
     }
 
@@ -108,6 +109,8 @@ impl Plan {
             device_id: model.device_id,
             compute_units: model.compute_units,
             shader_engines: model.arrays,
+            dies: model.dies,
+            wave_size: model.wave_size,
             clock_mhz: model.clock_mhz,
             load_clock_mhz: self.file.load_clock_mhz(index, model.clock_mhz),
             memory_clock_mhz: model.memory_clock_mhz,

@@ -42,6 +42,8 @@ pub struct File {
     pub event: Vec<Event>,
     /// GPUs that differ.
     pub gpu: Vec<Gpu>,
+    /// What performance counters count.
+    pub counter: Vec<settings::CounterRule>,
 }
 
 /// `[[gpu]]`

@@ -9,7 +9,7 @@ use rsys_tests::{TestResult, missing_tool, skip_if_missing};
 use super::{Agent, agents, run};
 
 /// The values of `When` for calls that the C library makes.
-const BY_THE_C_LIBRARY: u32 = 2;
+const BY_THE_C_LIBRARY: u32 = 3;
 
 /// What functions of the C library that the agent calls ask of the kernel, if anything: read in glibc 2.36.
 const LIBRARY: [(&[&str], &[i64]); 9] = [

@@ -3,7 +3,7 @@
 use super::*;
 
 pub(super) fn a_fork_goes_on_without_gpus(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = machine(stack, 1)?;
     let outcome = profiled(&machine, program(stack, &["fork"])?).run()?;
     outcome.expect_success();
@@ -15,7 +15,7 @@ pub(super) fn a_fork_goes_on_without_gpus(stack: Stack) -> TestResult {
 }
 
 pub(super) fn a_child_may_be_the_first_to_use_gpus(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = machine(stack, 1)?;
     let outcome = profiled(&machine, program(stack, &["child"])?).run()?;
     outcome.expect_success();
@@ -32,7 +32,7 @@ pub(super) fn a_child_may_be_the_first_to_use_gpus(stack: Stack) -> TestResult {
 
 /// The HSA runtime was set up and shut down in the parent, HIP was not called: it works in the children.
 pub(super) fn children_of_a_parent_that_counted_gpus_are_recorded(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     for (mode, count, options) in [
         ("counted", 2, &["-I", "rocm", "--launch-stacks"][..]),
         ("counted", 2, &["-I", "hsa"]),
@@ -78,7 +78,7 @@ pub(super) fn children_of_a_parent_that_counted_gpus_are_recorded(stack: Stack) 
 
 /// HIP does not survive a fork. Whoever calls it all the same is told that this is not recorded.
 pub(super) fn a_child_of_a_parent_that_used_gpus_is_said_to_miss_calls(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let machine = machine(stack, 1)?;
     let outcome = profiled(&machine, program(stack, &["asks"])?).run()?;
     outcome.expect_success();
@@ -92,7 +92,7 @@ pub(super) fn a_child_of_a_parent_that_used_gpus_is_said_to_miss_calls(stack: St
 }
 
 pub(super) fn a_runtime_that_is_loaded_late_is_found(stack: Stack) -> TestResult {
-    skip_if_missing!(missing(stack));
+    skip_if_missing!(stack.missing_to_build());
     let library = match stack {
         Stack::Unstable => "libamdhip64.so.6",
         Stack::Rocm7 => "libamdhip64.so.7",

@@ -4,11 +4,11 @@ use std::ffi::c_void;
 
 use rsys_wire::event::Value;
 
+use crate::signals::faults;
 use crate::sources::gpu::hip::copies::{Direction, Said};
 use crate::sources::gpu::hip::names;
 use crate::sources::gpu::hip::table::Form;
 use crate::sources::gpu::hip_functions;
-use crate::sys::guard;
 
 /// Of longer batches the sum is not made.
 const LONGEST_BATCH: u64 = 1 << 16;
@@ -36,7 +36,7 @@ impl Arguments {
                 // SAFETY: the table's offsets lie within the arguments of the call; so below.
                 Some(unsafe { place.cast::<u32>().read() })
             }
-            Arguments::Program(address) => guard::read_u32(address.wrapping_add(offset.into())),
+            Arguments::Program(address) => faults::read_u32(address.wrapping_add(offset.into())),
         }
     }
 
@@ -48,7 +48,7 @@ impl Arguments {
                 // SAFETY: as above.
                 Some(unsafe { place.cast::<u64>().read() })
             }
-            Arguments::Program(address) => guard::read_u64(address.wrapping_add(offset.into())),
+            Arguments::Program(address) => faults::read_u64(address.wrapping_add(offset.into())),
         }
     }
 
@@ -116,7 +116,7 @@ pub fn decode(arguments: Arguments, form: Form, said: &mut Said) -> Option<Value
             let rows = arguments.u64(at + 8)?.wrapping_mul(arguments.u64(at + 16)?);
             Value::Uint(arguments.u64(at)?.wrapping_mul(rows))
         }
-        Form::Sum(list, count) => sum(arguments, list, count, 8, guard::read_u64)?,
+        Form::Sum(list, count) => sum(arguments, list, count, 8, faults::read_u64)?,
         Form::Boxes(list, count) => sum(arguments, list, count, BATCH_OP_BYTES, bytes_of_op)?,
     })
 }
@@ -143,14 +143,14 @@ fn sum(
 /// The bytes that one operation of a batch copies, unless an array is involved: then its extent counts elements.
 fn bytes_of_op(op: u64) -> Option<u64> {
     for end in BATCH_OP_ENDS {
-        if guard::read_u32(op.wrapping_add(end))? == IS_ARRAY {
+        if faults::read_u32(op.wrapping_add(end))? == IS_ARRAY {
             return None;
         }
     }
     let extent = op.wrapping_add(BATCH_OP_EXTENT);
-    let rows = guard::read_u64(extent.wrapping_add(8))?
-        .wrapping_mul(guard::read_u64(extent.wrapping_add(16))?);
-    Some(guard::read_u64(extent)?.wrapping_mul(rows))
+    let rows = faults::read_u64(extent.wrapping_add(8))?
+        .wrapping_mul(faults::read_u64(extent.wrapping_add(16))?);
+    Some(faults::read_u64(extent)?.wrapping_mul(rows))
 }
 
 fn kernel(name: u64) -> Option<Value<'static>> {

@@ -7,6 +7,7 @@ use rsys_wire::event::{Arg, ArgWords, Category, Key, Value};
 use rsys_wire::ring::RingCount;
 
 use crate::events;
+use crate::signals::faults;
 use crate::sources::gpu::hip::arguments::{Arguments, decode};
 use crate::sources::gpu::hip::calibrate;
 use crate::sources::gpu::hip::copies::{self, Direction, Said};
@@ -26,7 +27,6 @@ use crate::sources::gpu::words;
 use crate::state;
 use crate::state::pause;
 use crate::sys;
-use crate::sys::guard;
 
 /// What is known of each number: 0 when it was not asked for yet.
 static KNOWN: [AtomicU64; MOST_CALLS] = [const { AtomicU64::new(0) }; MOST_CALLS];
@@ -311,7 +311,7 @@ unsafe extern "C" fn on_exit(op: u32, data: *const c_void) {
     let result: Option<Arg<'_>> = known.call().and_then(|call| {
         let (key, at) = call.end?;
         // Where the call failed, the pointer need not be valid.
-        let result = guard::read_u64(Arguments::Record(data).u64(at)?)?;
+        let result = faults::read_u64(Arguments::Record(data).u64(at)?)?;
         Some((key, Value::Pointer(result)))
     });
     events::end(Category::Hip, result.as_slice());

@@ -7,9 +7,9 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::signals::faults;
 use crate::sources::gpu::hip::arguments::Arguments;
 use crate::sources::gpu::hip::end;
-use crate::sys::guard;
 
 const PLACES: usize = 4096;
 /// Of `hipKernelNodeParams`: behind the work-group's size and `extra`.
@@ -42,7 +42,7 @@ pub fn before_change(data: *const c_void) {
     else {
         return;
     };
-    let function = guard::read_u64(parameters.wrapping_add(FUNCTION)).unwrap_or(0);
+    let function = faults::read_u64(parameters.wrapping_add(FUNCTION)).unwrap_or(0);
     if changes(graph, node, function) {
         end::before_graph_goes();
     }

@@ -94,7 +94,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
             return std::ptr::null_mut();
         }
         let told = if crate::sources::gpu::hsa::is_recording() {
-            look(PATIENCE)
+            look(PATIENCE, Reset::IsIncomplete)
         } else {
             0
         };
@@ -134,12 +134,21 @@ pub fn wake() {
     }
 }
 
-/// Looks at what is in flight and records what is complete. Returns how many that were.
-fn look(patience: u32) -> u64 {
-    LOOKING.with(|| look_alone(patience)).unwrap_or(0)
+/// What a signal of the program's says that has the value from before its copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reset {
+    /// As a rule the copy is not complete.
+    IsIncomplete,
+    /// The program may have seen the copy complete and set the signal anew, for a use that will not come any more: the times tell.
+    HasTimes,
 }
 
-fn look_alone(patience: u32) -> u64 {
+/// Looks at what is in flight and records what is complete. Returns how many that were.
+fn look(patience: u32, reset: Reset) -> u64 {
+    LOOKING.with(|| look_alone(patience, reset)).unwrap_or(0)
+}
+
+fn look_alone(patience: u32, reset: Reset) -> u64 {
     operations::receive(queues::list);
     let now = sys::boottime_ns();
     let (mut told, mut left) = (0_u64, 0_u64);
@@ -148,7 +157,7 @@ fn look_alone(patience: u32) -> u64 {
         let list: &mut List = unsafe { &mut *list };
         if list.length > 0 {
             let before = list.length;
-            list.sweep(patience, |ticket, node| finish(ticket, node, now));
+            list.sweep(patience, |ticket, node| finish(ticket, node, now, reset));
             told = told.wrapping_add(u64::from(before.wrapping_sub(list.length)));
             left = left.wrapping_add(u64::from(list.length));
         }
@@ -159,12 +168,16 @@ fn look_alone(patience: u32) -> u64 {
 
 /// Tells what is complete now; with `wait`, also what completes soon: the process is about to end.
 pub fn flush(wait: bool) {
-    look(u32::MAX);
+    look(u32::MAX, Reset::IsIncomplete);
+    if wait && IN_FLIGHT.load(Ordering::Relaxed) > 0 {
+        // Once: the runtime is asked about each copy that is not complete, and builds for debugging say so on standard error.
+        look(u32::MAX, Reset::HasTimes);
+    }
     let begin = sys::boottime_ns();
     let mut progress = begin;
     while wait && IN_FLIGHT.load(Ordering::Relaxed) > 0 {
         sys::nap(SHORT_NAP_NS);
-        let told = look(u32::MAX);
+        let told = look(u32::MAX, Reset::IsIncomplete);
         let now = sys::boottime_ns();
         if told > 0 {
             progress = now;
@@ -239,7 +252,7 @@ enum Found {
 }
 
 /// Tells an operation if it is complete. Returns whether it is done with.
-fn finish(ticket: Ticket, node: &'static Node, now: u64) -> bool {
+fn finish(ticket: Ticket, node: &'static Node, now: u64, reset: Reset) -> bool {
     // SAFETY: it was handed over, and only this function gives it back.
     let Some(operation) = (unsafe { node.operation() }) else {
         return true;
@@ -258,7 +271,7 @@ fn finish(ticket: Ticket, node: &'static Node, now: u64) -> bool {
             if !operation.own && node.change(ticket, Phase::Pending, Phase::Claimed).is_err() {
                 return false;
             }
-            let found = read(operation, node, now);
+            let found = read(operation, node, now, reset);
             if !operation.own {
                 if matches!(found, Found::Nothing) {
                     node.set(ticket, Phase::Pending);
@@ -298,7 +311,7 @@ fn cause_of(number: u32) -> Counter {
 }
 
 /// Looks at the signal of an operation.
-fn read(operation: &Operation, node: &Node, now: u64) -> Found {
+fn read(operation: &Operation, node: &Node, now: u64, reset: Reset) -> Found {
     // SAFETY: ours are never destroyed; the program's cannot be destroyed or used anew while the operation is claimed.
     let Some(signal) = (unsafe { Signal::new(operation.signal) }) else {
         return Found::Failed(Counter::GpuTimeFailed as u32);
@@ -306,7 +319,15 @@ fn read(operation: &Operation, node: &Node, now: u64) -> Found {
     let complete = signal.value() < operation.value;
     if operation.kind != OpKind::Kernel {
         if !complete {
-            return Found::Nothing;
+            // What the signal has of the copy before began before this one was submitted; what it does not have yet is translated to
+            // any time.
+            let times = (reset == Reset::HasTimes && signal.value() == operation.value)
+                .then(|| watch::copy_times(operation.signal))
+                .flatten();
+            let own = times.filter(|&(start, end)| {
+                operation.submitted_ns <= start && start <= end && end <= now
+            });
+            return own.map_or(Found::Nothing, |(start, end)| Found::Times(start, end));
         }
         return watch::copy_times(operation.signal).map_or(
             Found::Failed(Counter::GpuTimeFailed as u32),

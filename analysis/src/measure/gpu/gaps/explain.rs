@@ -19,7 +19,7 @@ use crate::program::code_place::program_part;
 
 /// An operation that begins within this time after its call, and after the work in front of it, waited for nothing but the runtime and the
 /// GPU's own latency.
-const LAUNCH_NS: u64 = 100_000;
+pub(crate) const LAUNCH_NS: u64 = 100_000;
 /// An operation that begins within this time after another GPU has ended its work, or after a barrier, has waited for that.
 pub(super) const HANDOVER_NS: u64 = 50_000;
 /// Times between calls of at least this length are divided by their own samples.
@@ -60,16 +60,40 @@ impl<'a> Gpu<'a> {
     pub(super) fn explain(&mut self, stretches: &Stretches) {
         let mut before: Option<Stretch> = None;
         for next in stretches.iter() {
-            if let Some(before) = before {
+            if let Some(before) = before
+                && !self.is_within_graph(&before, &next)
+            {
                 self.idle(before.end_ns, &next);
             }
             before = Some(next);
         }
     }
 
+    /// Whether the time between two stretches is one between operations that one launch of a graph has submitted before, which is explained by that.
+    fn is_within_graph(&mut self, before: &Stretch, next: &Stretch) -> bool {
+        let idle_ns = next.start_ns - before.end_ns;
+        let of_one = before.link == next.link && idle_ns <= LAUNCH_NS;
+        let call = self
+            .host
+            .submission(self.of.process, next.link, next.start_ns);
+        let Some(call) = call.filter(|call| of_one && call.end_ns <= before.end_ns) else {
+            return false;
+        };
+        if !self.model.text(call.name).contains("GraphLaunch") {
+            return false;
+        }
+        let place = call_at(self.model, call.name, self.launch_stack(next, &call));
+        let causes = &mut self.found.causes;
+        causes.add(Cause::Graph, place, before.end_ns, idle_ns);
+        true
+    }
+
     /// Explains a time behind the last stretch by what its thread did.
     pub(super) fn after_last(&mut self, start_ns: u64, end_ns: u64, last: &Stretch) {
-        match self.host.submission(self.of.process, last.link) {
+        match self
+            .host
+            .submission(self.of.process, last.link, last.start_ns)
+        {
             Some(call) => self.before_submission(start_ns, end_ns, call.thread, None),
             None => self.no_call(start_ns, end_ns, last),
         }
@@ -83,7 +107,7 @@ impl<'a> Gpu<'a> {
     /// Explains a part of the idle time that an operation ends.
     pub(super) fn idle_until(&mut self, start_ns: u64, end_ns: u64, next: &Stretch) {
         let process = self.of.process;
-        let Some(call) = self.host.submission(process, next.link) else {
+        let Some(call) = self.host.submission(process, next.link, next.start_ns) else {
             // Without a call, the thread that wrote the operation into the queue may be known.
             let launch = self.host.launch(process, [next.start_ns, next.end_ns]);
             return match launch {

@@ -310,9 +310,18 @@ impl Host {
     /// Brings everything of a process into the order of time.
     pub(super) fn sort(&mut self, process: ProcessId, model: &Model) {
         let submissions = entry(&mut self.submissions, process.index());
-        // Of several with one link, the first counts.
-        let mut last = None;
-        submissions.settle(|row| last.replace(row[0]) != Some(row[0]));
+        // Of several with one link the first counts, and whatever its thread, or another in a call of that name, calls when it has returned: ids may begin anew.
+        let mut last = [0; 6];
+        submissions.settle(|row| {
+            let [link, start_ns, _, thread, name, _] = *row;
+            let begins_anew =
+                start_ns >= last[1] + last[2] && (thread == last[3] || name == last[4]);
+            let stays = link != last[0] || begins_anew;
+            if stays {
+                last = *row;
+            }
+            stays
+        });
         self.orders
             .sort(process, submissions.iter().map(Submission::of), model);
         let mut last = None;
@@ -340,21 +349,29 @@ impl Host {
             }
             thread.looks.sort();
             thread.stacks.sort();
-            thread.regions.sort();
+            thread.regions.sort(&model.texts);
             thread.lock_waits.sort();
             // Samples say more.
             match thread.is_sampled() {
-                false => thread.scopes.sort(),
+                false => thread.scopes.sort(&model.texts),
                 true => thread.scopes = Scopes::default(),
             }
         }
     }
 
-    pub(super) fn submission(&self, process: ProcessId, link: u64) -> Option<Submission> {
+    /// The call that submitted an operation that began at a time: the last with its link before that. Clocks may be a little apart: where there is none, the first.
+    pub(super) fn submission(
+        &self,
+        process: ProcessId,
+        link: u64,
+        begin_ns: u64,
+    ) -> Option<Submission> {
         let submissions = self.submissions.get(process.index())?;
-        let place = submissions.partition_point(|row| row[0] < link);
-        let row = submissions.get(place)?;
-        (row[0] == link && link != 0).then(|| Submission::of(row))
+        let behind = submissions.partition_point(|row| (row[0], row[1]) <= (link, begin_ns));
+        let last = behind.checked_sub(1).into_iter();
+        let mut rows = last.chain([behind]).filter_map(|at| submissions.get(at));
+        let row = rows.find(|row| row[0] == link && link != 0)?;
+        Some(Submission::of(row))
     }
 
     /// What stands in the stream directly in front of an operation and may hold it up.

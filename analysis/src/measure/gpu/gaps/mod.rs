@@ -22,15 +22,16 @@ mod places;
 mod pools;
 mod stretches;
 
+pub(crate) use self::explain::LAUNCH_NS;
 pub(crate) use self::parts::{Idle, PartCause};
-pub(crate) use self::stretches::Stretch;
+pub(crate) use self::stretches::{Stretch, Stretches};
 
 use self::causes::{Cause, Causes, Outside};
 use self::explain::{Gpu, Known};
 use self::explained::Explained;
 use self::forget::{Course, Memory};
 use self::host::Host;
-use self::stretches::{Barriers, Stretches};
+use self::stretches::Barriers;
 use crate::measure::{DEVICE_COLUMNS, Measure, NO_OPERATION, device_cells, notes};
 use crate::model::entry;
 use crate::model::{Activity, Batch, DeviceId, Kinds, Model, ProcessId};

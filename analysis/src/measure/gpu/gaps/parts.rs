@@ -47,9 +47,14 @@ impl Gaps {
         own.map_or_else(Vec::new, |own| own.iter().collect())
     }
 
-    /// The thread that submitted an operation, and when its call began.
-    pub(crate) fn submission(&self, process: ProcessId, link: u64) -> Option<(ThreadId, u64)> {
-        let found = self.host.submission(process, link)?;
+    /// The thread that submitted an operation that began at a time, and when its call began.
+    pub(crate) fn submission(
+        &self,
+        process: ProcessId,
+        link: u64,
+        begin_ns: u64,
+    ) -> Option<(ThreadId, u64)> {
+        let found = self.host.submission(process, link, begin_ns)?;
         Some((found.thread, found.start_ns))
     }
 

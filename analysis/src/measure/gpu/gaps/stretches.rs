@@ -40,7 +40,7 @@ impl Stretch {
 
 /// The stretches of one GPU, in no order until [`Stretches::sort`]: some ten bytes for each, three once the idle time behind it is explained.
 #[derive(Debug, Default)]
-pub(super) struct Stretches {
+pub(crate) struct Stretches {
     /// Those that came last.
     recent: Vec<Stretch>,
     packed: PackedRows<5>,
@@ -71,7 +71,7 @@ const RECENT: usize = 1 << 14;
 impl Stretches {
     /// Adds an operation. One without duration begins a stretch as well: it ends an idle time like any other.
     #[inline]
-    pub(super) fn add(&mut self, record: &GpuRecord) {
+    pub(crate) fn add(&mut self, record: &GpuRecord) {
         self.process = Some(record.process);
         if let Some(settled) = &mut self.settled {
             settled.late += u64::from(record.start_ns < settled.until_ns);
@@ -116,7 +116,7 @@ impl Stretches {
     }
 
     /// Brings the stretches into order; no two touch then. The order of arrival does not count.
-    pub(super) fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         self.pack(0);
         self.ends.sort();
         self.packed.unite(|before, row| {
@@ -129,7 +129,7 @@ impl Stretches {
     }
 
     /// Once sorted: all stretches.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Stretch> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Stretch> {
         self.packed.iter().map(Stretch::of)
     }
 
@@ -167,7 +167,7 @@ impl Stretches {
     }
 
     /// Once sorted: the first stretch.
-    pub(super) fn first(&self) -> Option<Stretch> {
+    pub(crate) fn first(&self) -> Option<Stretch> {
         let first = self.packed.get(0).map(Stretch::of)?;
         let settled = self.settled.map(|settled| settled.first);
         Some(settled.map_or(first, |settled| {

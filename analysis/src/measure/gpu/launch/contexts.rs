@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::join::{Call, Operation};
 use super::ledger::Time;
 use crate::containers::packed_rows::PackedRows;
-use crate::model::{HostKind, HostSlice, TextId, ThreadId};
+use crate::model::{HostKind, HostSlice, OpKind, TextId, ThreadId};
 use crate::program::recorded::{Open, RecordedRows, Scope};
 
 /// So many launches are kept until all ranges are known; the time of others counts as not launched in any that is known.
@@ -20,6 +20,8 @@ pub(super) struct Contexts {
     recorded: BTreeMap<ThreadId, RecordedRows>,
     /// By thread: when a kernel was launched, how long it ran, and its name.
     launches: BTreeMap<ThreadId, PackedRows<3>>,
+    /// The same of copies and fills.
+    moves: BTreeMap<ThreadId, PackedRows<3>>,
     kept: usize,
     is_settled: bool,
     /// Launches that there was no room for.
@@ -55,15 +57,23 @@ impl Contexts {
         }
     }
 
-    /// Takes in a kernel and the call that launched it.
+    /// Takes in a kernel, a copy or a fill, and the call that launched it.
     pub(super) fn launch(&mut self, operation: &Operation, call: Call) {
         let duration_ns = operation.duration_ns();
+        let is_kernel = operation.kind == OpKind::Kernel;
         if self.kept == LAUNCHES_MAX {
-            self.left_out.add(duration_ns);
+            if is_kernel {
+                self.left_out.add(duration_ns);
+            }
             return;
         }
         self.kept += 1;
-        let of_thread = self.launches.entry(call.thread).or_default();
+        let threads = if is_kernel {
+            &mut self.launches
+        } else {
+            &mut self.moves
+        };
+        let of_thread = threads.entry(call.thread).or_default();
         let name = operation.name.index() as u64;
         of_thread.push([call.start_ns, duration_ns, name]);
     }
@@ -99,11 +109,24 @@ impl Contexts {
         }
     }
 
+    /// Hands over all copies and fills with the operators and functions that they were launched in.
+    pub(super) fn each_moved(&mut self, mut take: impl FnMut(Launched<'_>)) {
+        self.settle();
+        for (&thread, moves) in &self.moves {
+            match self.recorded.get_mut(&thread) {
+                Some(recorded) => {
+                    recorded.sort();
+                    walk(thread, moves, recorded.iter(), &mut take);
+                }
+                None => walk(thread, moves, std::iter::empty(), &mut take),
+            }
+        }
+    }
+
     fn settle(&mut self) {
         if !std::mem::replace(&mut self.is_settled, true) {
-            self.launches
-                .values_mut()
-                .for_each(|of_thread| of_thread.sort());
+            let all = self.launches.values_mut().chain(self.moves.values_mut());
+            all.for_each(|of_thread| of_thread.sort());
         }
     }
 }
@@ -114,6 +137,8 @@ struct Chains {
     /// What each stands in, and its innermost scope; the first is never looked at.
     nodes: Vec<(u32, Scope)>,
     numbers: HashMap<(u32, Scope), u32>,
+    /// Every slice is a chain of its own, however equal others are.
+    are_apart: bool,
 }
 
 impl Default for Chains {
@@ -126,6 +151,7 @@ impl Default for Chains {
         Self {
             nodes: vec![(0, none)],
             numbers: HashMap::new(),
+            are_apart: false,
         }
     }
 }
@@ -133,6 +159,10 @@ impl Default for Chains {
 impl Chains {
     fn within(&mut self, outside: u32, scope: Scope) -> u32 {
         let nodes = &mut self.nodes;
+        if self.are_apart {
+            nodes.push((outside, scope));
+            return nodes.len() as u32 - 1;
+        }
         *self.numbers.entry((outside, scope)).or_insert_with(|| {
             nodes.push((outside, scope));
             nodes.len() as u32 - 1
@@ -164,6 +194,9 @@ impl OpenScopes {
         }
         let first = self.list.iter().position(|(one, _)| one.end_ns <= time_ns);
         self.list.retain(|(one, _)| one.end_ns > time_ns);
+        if self.chains.are_apart {
+            return;
+        }
         // Where slices do not nest, some that are open stood in one that has ended.
         for place in first.unwrap_or(0)..self.list.len() {
             let number = self
@@ -185,6 +218,25 @@ impl OpenScopes {
     fn innermost(&self, place: usize) -> u32 {
         place.checked_sub(1).map_or(0, |last| self.list[last].1)
     }
+}
+
+/// Hands over the launches of a thread, in the order of time, each with the number of the innermost slice that is open then, or 0. Slices are numbered
+/// from 1 on; the answer has what each stands in, and its scope.
+pub(in crate::measure::gpu) fn walk_apart<const N: usize>(
+    launches: &PackedRows<N>,
+    slices: impl Iterator<Item = Open>,
+    mut take: impl FnMut([u64; N], u32),
+) -> Vec<(u32, Scope)> {
+    let (mut slices, mut open) = (slices.peekable(), OpenScopes::default());
+    open.chains.are_apart = true;
+    for row in launches.iter() {
+        while let Some(slice) = slices.next_if(|slice| slice.start_ns <= row[0]) {
+            open.begin(slice);
+        }
+        open.pass(row[0]);
+        take(row, open.innermost(open.list.len()));
+    }
+    open.chains.nodes
 }
 
 fn walk(

@@ -6,7 +6,7 @@ use super::delays::Delays;
 use super::depth::Depth;
 use super::join::{Call, Operation};
 use crate::model::entry;
-use crate::model::{DeviceId, OpKind, TextId, ThreadId};
+use crate::model::{Activity, DeviceId, OpKind, TextId, ThreadId};
 
 /// What a launch of a graph ran on a GPU.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +68,9 @@ impl Graphs {
                 device: *device,
                 name: ran.call.name,
                 kind: OpKind::Kernel,
+                activity: Activity::Compute,
+                direction: TextId::EMPTY,
+                bytes: 0,
             };
             let of_call = calls.entry(ran.call.name).or_default();
             of_call.launches += 1;

@@ -1,33 +1,36 @@
 //! Which call caused which operation, while both are read.
 
 use crate::containers::id_map::IdMap;
-use crate::model::{DeviceId, Effect, GpuRecord, HostSlice, OpKind, TextId, ThreadId};
+use crate::model::{Activity, DeviceId, Effect, GpuRecord, HostSlice, OpKind, TextId, ThreadId};
 
 /// So many calls and operations of a process wait for one another at least, and twice as many at most.
 const WAITING: usize = 1 << 21;
 
 /// A call that may have caused operations.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Call {
-    pub(super) start_ns: u64,
-    pub(super) end_ns: u64,
-    pub(super) thread: ThreadId,
-    pub(super) name: TextId,
-    pub(super) is_graph: bool,
+pub(in crate::measure::gpu) struct Call {
+    pub(in crate::measure::gpu) start_ns: u64,
+    pub(in crate::measure::gpu) end_ns: u64,
+    pub(in crate::measure::gpu) thread: ThreadId,
+    pub(in crate::measure::gpu) name: TextId,
+    pub(in crate::measure::gpu) is_graph: bool,
 }
 
 /// What is kept of an operation of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Operation {
-    pub(super) start_ns: u64,
-    pub(super) end_ns: u64,
-    pub(super) device: DeviceId,
-    pub(super) name: TextId,
-    pub(super) kind: OpKind,
+pub(in crate::measure::gpu) struct Operation {
+    pub(in crate::measure::gpu) start_ns: u64,
+    pub(in crate::measure::gpu) end_ns: u64,
+    pub(in crate::measure::gpu) device: DeviceId,
+    pub(in crate::measure::gpu) name: TextId,
+    pub(in crate::measure::gpu) kind: OpKind,
+    pub(in crate::measure::gpu) activity: Activity,
+    pub(in crate::measure::gpu) direction: TextId,
+    pub(in crate::measure::gpu) bytes: u64,
 }
 
 impl Operation {
-    pub(super) fn duration_ns(&self) -> u64 {
+    pub(in crate::measure::gpu) fn duration_ns(&self) -> u64 {
         self.end_ns - self.start_ns
     }
 }
@@ -40,6 +43,9 @@ impl From<&GpuRecord> for Operation {
             device: record.device,
             name: record.name,
             kind: record.kind,
+            activity: record.activity,
+            direction: record.direction,
+            bytes: record.bytes,
         }
     }
 }
@@ -194,16 +200,25 @@ impl<T> Aging<T> {
     }
 }
 
+/// So many calls of one link are kept beside the last one: a file in which all have the same is read in time.
+const MOST_EARLIER: usize = 64;
+
 /// Calls and operations of one process. A call may cause many operations.
 #[derive(Debug, Default)]
-pub(super) struct Join {
+pub(in crate::measure::gpu) struct Join {
     calls: Aging<Call>,
+    /// Calls whose links others had again later: ids may begin anew.
+    earlier: IdMap<u64, Vec<Call>>,
     operations: Aging<Operations>,
 }
 
 impl Join {
     /// Takes in a call. Operations that had been waiting for it go to `linked`.
-    pub(super) fn call(&mut self, slice: &HostSlice, mut linked: impl FnMut(Operation, Call)) {
+    pub(in crate::measure::gpu) fn call(
+        &mut self,
+        slice: &HostSlice,
+        mut linked: impl FnMut(Operation, Call),
+    ) {
         let call = Call {
             start_ns: slice.start_ns,
             end_ns: slice.end_ns,
@@ -215,13 +230,26 @@ impl Join {
             let list = operations.as_slice().iter();
             list.for_each(|operation| linked(*operation, call));
         }
+        let before = self.calls.get(slice.link);
+        // Calls of one link within each other are one.
+        let before =
+            before.filter(|one| one.end_ns <= call.start_ns || call.end_ns <= one.start_ns);
+        if let Some(before) = before.copied()
+            && self.earlier.len() < WAITING
+        {
+            let earlier = self.earlier.entry(slice.link).or_default();
+            if earlier.len() == MOST_EARLIER {
+                earlier.remove(0);
+            }
+            earlier.push(before);
+        }
         self.calls.make_room(WAITING, drop);
         self.calls.young.insert(slice.link, call);
     }
 
     /// Takes in an operation. `found` gets those whose call is known, or will never be.
     #[inline]
-    pub(super) fn operation(
+    pub(in crate::measure::gpu) fn operation(
         &mut self,
         record: &GpuRecord,
         mut found: impl FnMut(Operation, Option<Call>),
@@ -231,7 +259,11 @@ impl Join {
             return found(operation, None);
         }
         if let Some(&call) = self.calls.get(record.link) {
-            return found(operation, Some(call));
+            let earlier = self.earlier.get(&record.link).into_iter().flatten();
+            let before = earlier.chain([&call]);
+            let before = before.filter(|one| one.start_ns <= record.start_ns);
+            let last = before.max_by_key(|one| one.start_ns).copied();
+            return found(operation, Some(last.unwrap_or(call)));
         }
         self.operations.make_room(WAITING, |forgotten| {
             let list = forgotten.as_slice().iter();
@@ -245,7 +277,7 @@ impl Join {
     }
 
     /// The operations whose calls did not come.
-    pub(super) fn rest(&mut self) -> impl Iterator<Item = Operation> {
+    pub(in crate::measure::gpu) fn rest(&mut self) -> impl Iterator<Item = Operation> {
         let Aging { young, old } = std::mem::take(&mut self.operations);
         let all = old.into_values().chain(young.into_values());
         all.flat_map(|operations| operations.as_slice().to_vec())
@@ -282,6 +314,35 @@ mod tests {
         assert_eq!((linked, unlinked), (vec![1, 1, 2, 2, 2], 1));
         let rest: Vec<u64> = join.rest().map(|found| found.start_ns).collect();
         assert_eq!(rest, [3]);
+    }
+
+    #[test]
+    fn a_link_that_comes_again_is_that_of_the_last_call_before() {
+        let mut join = Join::default();
+        for start_ns in [100, 300, 200] {
+            let call = HostSlice {
+                link: 7,
+                start_ns,
+                end_ns: start_ns + 10,
+                ..HostSlice::default()
+            };
+            join.call(&call, |_, _| unreachable!());
+        }
+        let mut started = |start_ns| {
+            let record = GpuRecord {
+                start_ns,
+                end_ns: start_ns,
+                link: 7,
+                ..GpuRecord::default()
+            };
+            let mut found = None;
+            join.operation(&record, |_, call| found = call.map(|call| call.start_ns));
+            found
+        };
+        assert_eq!(
+            [150, 250, 350].map(&mut started),
+            [Some(100), Some(200), Some(300)]
+        );
     }
 
     #[test]

@@ -13,15 +13,17 @@
 //! The sum of all exclusive times is the sum of the durations of all kernels: what has no stack, no operator, no range or no call is a
 //! row of its own.
 
-mod contexts;
+pub(super) mod contexts;
 mod delays;
 mod depth;
 mod graphs;
-mod join;
+pub(super) mod join;
 mod ledger;
 mod report;
 mod stacks;
 mod tree;
+
+use std::collections::BTreeMap;
 
 use self::contexts::Contexts;
 use self::delays::{Delays, submitted_ns};
@@ -59,6 +61,14 @@ struct OfProcess {
     sampled: Time,
 }
 
+/// A copy or a fill, with the operator that it was launched in and the shapes of that.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Moved {
+    operator: Option<(String, String)>,
+    framework: &'static str,
+    operation: String,
+}
+
 /// What is known of operations whose call is known, and of those whose call will never be.
 #[derive(Debug, Default)]
 struct Launches {
@@ -90,9 +100,9 @@ impl Launches {
         if operation.kind == OpKind::Kernel {
             let time = self.calls.entry(call.map(|call| call.name)).or_default();
             time.add(operation.duration_ns());
-            if let Some(call) = call {
-                self.contexts.launch(operation, call);
-            }
+        }
+        if let Some(call) = call {
+            self.contexts.launch(operation, call);
         }
     }
 }
@@ -160,6 +170,7 @@ impl Measure for Launch {
             cpu.charge_stack(model, stack, time);
         }
         let gpu = self.host_times(model);
+        let moves = self.moves(model);
         let ranges = self.ranges();
         let total = self.total();
         let Launches {
@@ -175,6 +186,7 @@ impl Measure for Launch {
         if let Some(ranges) = &ranges {
             report.ranges(ranges);
         }
+        report.moves(moves);
         report.calls(calls);
         report.graphs(&of_graphs, graphs.without_nodes());
         report.delays(delays, &of_graphs);
@@ -238,6 +250,32 @@ impl Launch {
             times.charge_none(rest.without(charged));
         }
         times
+    }
+
+    /// Copies and fills by the innermost operator in which they were launched and their names, if operators were recorded.
+    fn moves(&mut self, model: &Model) -> BTreeMap<Moved, Time> {
+        let mut moves: BTreeMap<Moved, Time> = BTreeMap::new();
+        let mut has_operators = false;
+        self.launches.contexts.each_moved(|launched| {
+            let operator = launched.scopes.iter().find(|scope| scope.is_operator);
+            has_operators |= operator.is_some();
+            let process = model.threads.get(launched.thread.index());
+            let framework = process.map(|thread| model.process(thread.process).framework);
+            let moved = Moved {
+                operator: operator.map(|scope| {
+                    let shapes = model.text(scope.shapes).to_owned();
+                    (model.text(scope.name).to_owned(), shapes)
+                }),
+                framework: framework.unwrap_or_default().name(),
+                operation: model.text(launched.kernel).to_owned(),
+            };
+            moves.entry(moved).or_default().plus(launched.time);
+        });
+        if has_operators {
+            moves
+        } else {
+            BTreeMap::new()
+        }
     }
 
     /// The time of kernels by range: `None` if there are no ranges. The empty name stands for none, and no name for launches that are unknown.

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::Moved;
 use super::delays::{Delays, EXACT_MAX, Values};
 use super::depth::Depth;
 use super::graphs::OfCall;
@@ -249,6 +250,40 @@ impl<'m> Report<'m> {
             (vec![name.into()], part)
         });
         fill(&mut table, rows.collect(), total);
+        if !table.rows.is_empty() {
+            self.tables.push(table);
+        }
+    }
+
+    /// Copies and fills by operator.
+    pub(super) fn moves(&mut self, moves: BTreeMap<Moved, Time>) {
+        let columns = [
+            Column::plain("operator", "operator"),
+            Column::plain("of", "of"),
+            Column::plain("shapes", if self.by_shapes { "shapes" } else { "" }),
+            Column::plain("operation", "copy or fill"),
+            Column::plain("count", "count"),
+            Column::ns("total_ns", "total"),
+        ];
+        let title = "Copies and fills by the operator that they were launched in";
+        let mut table = Table::new("operator_copies", title, &columns);
+        let mut rows: Vec<(Moved, Time)> = moves.into_iter().collect();
+        // Of equal times they stay in the order of their names.
+        rows.sort_by_key(|(_, time)| Reverse(time.total_ns));
+        for (moved, time) in rows {
+            let (operator, shapes) = moved.operator.map_or_else(
+                || (NO_OPERATOR.to_owned(), String::new()),
+                |(name, shapes)| (name, shapes),
+            );
+            table.push(vec![
+                operator.into(),
+                moved.framework.into(),
+                shapes.into(),
+                moved.operation.into(),
+                time.count.into(),
+                time.total_ns.into(),
+            ]);
+        }
         if !table.rows.is_empty() {
             self.tables.push(table);
         }

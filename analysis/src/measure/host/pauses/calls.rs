@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use crate::model::{
-    Activity, Batch, Effect, Frame, HostKind, HostSlice, Model, ProcessId, TextId, ThreadId,
+    Activity, Batch, DeviceId, Effect, Frame, HostKind, HostSlice, Model, ProcessId, TextId,
+    ThreadId,
 };
 use crate::program::call_sites::CallSites;
 use crate::program::code_place::innermost;
@@ -23,6 +24,8 @@ pub(super) struct Wait {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
     pub(super) bytes: u64,
+    /// The GPU of its own copies and how long they took, where the trace says which these are.
+    pub(super) copied: Option<(DeviceId, u64)>,
 }
 
 /// What is kept of such a call.
@@ -32,25 +35,28 @@ struct Call {
     start_ns: u64,
     link: u64,
     bytes: u64,
-    /// Calls of four seconds and more count with that.
-    duration_ns: u32,
+    end_ns: u64,
     process: ProcessId,
     thread: ThreadId,
     name: TextId,
 }
 
-impl Call {
-    fn end_ns(&self) -> u64 {
-        self.start_ns + u64::from(self.duration_ns)
-    }
+/// The copies of a call.
+#[derive(Debug, Clone, Copy, Default)]
+struct Copied {
+    /// When the last of them ended.
+    end_ns: u64,
+    device: DeviceId,
+    duration_ns: u64,
 }
 
 /// Calls while records are read.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
-    /// When the copies of a call ended.
-    copies: HashMap<(ProcessId, u64), u64>,
+    copies: HashMap<(ProcessId, u64), Copied>,
+    /// When calls that launch graphs ended, by their links.
+    graphs: HashMap<(ProcessId, u64), u64>,
     sites: CallSites,
 }
 
@@ -59,8 +65,17 @@ impl Calls {
         for record in &batch.gpu {
             if record.activity == Activity::Copy && record.link != 0 {
                 let key = (record.process, record.link);
-                let end_ns = self.copies.entry(key).or_default();
-                *end_ns = record.end_ns.max(*end_ns);
+                let copied = self.copies.entry(key).or_default();
+                copied.end_ns = record.end_ns.max(copied.end_ns);
+                copied.device = record.device;
+                copied.duration_ns += record.duration_ns();
+            }
+        }
+        for slice in &batch.host {
+            if slice.effect == Effect::LaunchesGraph && slice.link != 0 {
+                let key = (slice.process, slice.link);
+                let end_ns = self.graphs.entry(key).or_insert(slice.end_ns);
+                *end_ns = slice.end_ns.min(*end_ns);
             }
         }
         let calls = batch.host.iter().filter(|slice| matters(slice));
@@ -69,7 +84,7 @@ impl Calls {
             start_ns: slice.start_ns,
             link: slice.link,
             bytes: slice.bytes,
-            duration_ns: u32::try_from(slice.end_ns - slice.start_ns).unwrap_or(u32::MAX),
+            end_ns: slice.end_ns,
             process: slice.process,
             thread: slice.thread,
             name: slice.name,
@@ -82,17 +97,17 @@ impl Calls {
     pub(super) fn sort(&mut self) {
         self.sites.sort();
         self.calls
-            .sort_by_key(|call| (call.end_ns(), call.start_ns, call.thread, call.name));
+            .sort_by_key(|call| (call.end_ns, call.start_ns, call.thread, call.name));
     }
 
     /// The calls that wait or handle memory, by their ends.
     pub(super) fn waits(&self) -> impl Iterator<Item = Wait> {
         let calls = self.calls.iter();
         calls.filter_map(move |call| {
+            let copied = self.copies.get(&(call.process, call.link));
             let is_blocked = || {
-                let ended_ns = self.copies.get(&(call.process, call.link));
-                u64::from(call.duration_ns) >= BLOCKED_NS
-                    && ended_ns.is_some_and(|ended_ns| *ended_ns <= call.end_ns())
+                call.end_ns - call.start_ns >= BLOCKED_NS
+                    && copied.is_some_and(|copied| copied.end_ns <= call.end_ns)
             };
             (call.does != Effect::CopiesAside || is_blocked()).then_some(Wait {
                 does: call.does,
@@ -100,10 +115,17 @@ impl Calls {
                 thread: call.thread,
                 name: call.name,
                 start_ns: call.start_ns,
-                end_ns: call.end_ns(),
+                end_ns: call.end_ns,
                 bytes: call.bytes,
+                copied: copied.map(|copied| (copied.device, copied.duration_ns)),
             })
         })
+    }
+
+    /// Whether an operation was submitted by the launch of a graph that had returned at a time.
+    pub(super) fn is_of_graph(&self, process: ProcessId, link: u64, time_ns: u64) -> bool {
+        let returned_ns = self.graphs.get(&(process, link));
+        returned_ns.is_some_and(|returned_ns| *returned_ns <= time_ns)
     }
 
     /// Where in the program a call was made, if a sample fell into it.

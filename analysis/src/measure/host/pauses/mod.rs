@@ -1,9 +1,9 @@
 //! What emptied a GPU before it was idle: a call that waited for it, or a launch path that is slower than its kernels.
 //!
 //! A call that waits for a GPU and returns when that runs dry keeps the host from working ahead. Without it the next work could have been submitted
-//! while the last was under way, so of the idle time behind it as much is the call's as the GPU had worked since it was emptied before
-//! (`gaps`), unless that is less than half of it: then the host has other things to do. Allocations and releases own the time that they take while the GPU is idle. Idle times that no call
-//! caused, short and one behind the other, are phases in which launching takes longer than the kernels (`phases`).
+//! while the last was under way. So the idle time until it returns is the call's, and of what follows as much as the GPU had worked and the host had been
+//! blocked since it was emptied before (`gaps`), unless that is less than half of it: then the host has other things to do. Allocations and releases own the time that they take while the GPU is idle. Pauses
+//! within a graph have nothing to do with calls. Idle times that no call caused, short and one behind the other, are phases in which launching takes longer than the kernels (`phases`).
 
 mod calls;
 mod gaps;
@@ -13,8 +13,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use self::calls::{Calls, Wait};
-use self::gaps::{Gaps, Owned, Owner};
-use crate::containers::sets::IntervalSet;
+use self::gaps::{Busy, Gaps, Owned, Owner};
+use crate::measure::gpu::gaps::{LAUNCH_NS, Stretch, Stretches};
 use crate::measure::{
     DEVICE_COLUMNS, Measure, PROCESS_COLUMNS, device_cells, process_cells, unseen,
 };
@@ -26,7 +26,7 @@ use crate::table::{Answer, Cell, Column, Row, Table};
 /// The question, while records are read.
 #[derive(Debug, Default)]
 pub struct Pauses {
-    busy: Vec<IntervalSet>,
+    devices: Vec<Stretches>,
     calls: Calls,
 }
 
@@ -43,7 +43,7 @@ impl Measure for Pauses {
     fn take(&mut self, batch: &Batch) {
         for record in &batch.gpu {
             if record.activity != Activity::None {
-                entry(&mut self.busy, record.device.index()).add(record.start_ns, record.end_ns);
+                entry(&mut self.devices, record.device.index()).add(record);
             }
         }
         self.calls.take(batch);
@@ -58,16 +58,17 @@ impl Measure for Pauses {
         let columns = unseen(&DEVICE_COLUMNS, &DEVICE_NUMBERS);
         let mut devices = Table::new("pauses", "", &columns);
         for id in model.devices_in_order() {
-            let Some(busy) = self
-                .busy
-                .get_mut(id.index())
-                .filter(|busy| !busy.is_empty())
-            else {
+            let Some(stretches) = self.devices.get_mut(id.index()) else {
                 continue;
             };
-            let of_process = waits.get(&model.device(id).process);
-            let gaps = Gaps::of(busy.intervals(), of_process.map_or(&[], Vec::as_slice));
-            devices.push(self.row(id, &gaps, model));
+            stretches.sort();
+            if stretches.first().is_none() {
+                continue;
+            }
+            let process = model.device(id).process;
+            let waits = waits.get(&process).map_or(&[][..], Vec::as_slice);
+            let gaps = Gaps::of(self.busy(id, process), waits);
+            devices.push(self.row(id, &gaps, waits, model));
         }
         let is_empty = devices.rows.is_empty();
         Answer {
@@ -79,7 +80,28 @@ impl Measure for Pauses {
 }
 
 impl Pauses {
-    fn row(&self, id: DeviceId, gaps: &Gaps<'_>, model: &Model) -> Row {
+    /// The times in which a GPU was busy.
+    fn busy(&self, id: DeviceId, process: ProcessId) -> impl Iterator<Item = Busy> {
+        let stretches = self.devices.get(id.index());
+        let mut before: Option<Stretch> = None;
+        stretches
+            .into_iter()
+            .flat_map(Stretches::iter)
+            .map(move |next| {
+                let goes_on_with_graph = before.is_some_and(|before| {
+                    before.link == next.link
+                        && next.start_ns - before.end_ns <= LAUNCH_NS
+                        && self.calls.is_of_graph(process, next.link, before.end_ns)
+                });
+                before = Some(next);
+                Busy {
+                    time_ns: (next.start_ns, next.end_ns),
+                    goes_on_with_graph,
+                }
+            })
+    }
+
+    fn row(&self, id: DeviceId, gaps: &Gaps<'_>, waits: &[Wait], model: &Model) -> Row {
         let mut rows: BTreeMap<(Owner, String), (Owned, Vec<Cell>)> = BTreeMap::new();
         for (wait, owner, owned) in gaps.owned() {
             let place = self.calls.place(wait, model);
@@ -111,10 +133,12 @@ impl Pauses {
             ]);
         }
         let mut cells = device_cells(model, id);
-        cells.extend::<[Cell; 3]>([
+        cells.extend::<[Cell; 5]>([
             gaps.idle_ns.into(),
             gaps.phases_idle_ns().into(),
             gaps.other_ns.into(),
+            copied_ns(waits, Effect::Copies, id).into(),
+            copied_ns(waits, Effect::CopiesAside, id).into(),
         ]);
         Row {
             cells,
@@ -157,10 +181,21 @@ impl Pauses {
     }
 }
 
-const DEVICE_NUMBERS: [Column; 3] = [
+/// How long the copies of a GPU took that their calls waited for; `None` where no call is linked with its copies.
+fn copied_ns(waits: &[Wait], does: Effect, id: DeviceId) -> Option<u64> {
+    let waits = || waits.iter().filter(|wait| wait.does == does);
+    let copied = waits().filter_map(|wait| wait.copied);
+    let own = copied.filter(|(device, _)| *device == id);
+    let is_known = waits().any(|wait| wait.copied.is_some());
+    is_known.then(|| own.map(|(_, duration_ns)| duration_ns).sum())
+}
+
+const DEVICE_NUMBERS: [Column; 5] = [
     Column::ns("idle_ns", ""),
     Column::ns("launch_phases_idle_ns", ""),
     Column::ns("other_idle_ns", ""),
+    Column::ns("blocking_copies_ns", ""),
+    Column::ns("blocked_async_copies_ns", ""),
 ];
 
 const CAUSE_COLUMNS: [Column; 9] = [

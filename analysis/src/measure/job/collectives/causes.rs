@@ -18,7 +18,7 @@ const SLOW_COPY: f64 = 0.8;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Why {
     /// One word for programs: `longer_kernels`, `more_kernels`, `slow_clock`, `copies`, `other_collectives`, `host_code`, `host_wait`, `runtime_call`,
-    /// `host_runnable`, `off_processor`, `unknown`.
+    /// `host_runnable`, `queued`, `off_processor`, `unknown`.
     pub(super) cause: &'static str,
     /// The kernel, or the place in the program; of copies the line that ordered them, or their direction.
     pub(super) place: Option<String>,
@@ -67,10 +67,27 @@ pub(super) fn told(ns: f64) -> String {
     }
 }
 
+/// How many late arrivals are looked at; 0: all of the time at once.
+#[derive(Debug, Clone, Copy)]
+struct Each(u64);
+
+impl Each {
+    /// A sum over them, for one of them.
+    fn told(self, sum_ns: f64) -> String {
+        told(sum_ns / self.0.max(1) as f64)
+    }
+}
+
+impl std::fmt::Display for Each {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0 == 0 { "" } else { " each time" })
+    }
+}
+
 /// Finds the cause. `arrivals` late arrivals were looked at, `others` are ranks that were not late.
 pub(super) fn why(own: &Done, others: &[Done], arrivals: u64) -> Why {
     let late_ns = excess(own, others, |done| done.windows_ns as f64);
-    let each = arrivals.max(1) as f64;
+    let each = Each(arrivals);
     let unknown = || Why {
         cause: "unknown",
         words: "nothing in the traces tells why".to_owned(),
@@ -93,8 +110,8 @@ pub(super) fn why(own: &Done, others: &[Done], arrivals: u64) -> Why {
         COMM => Why {
             cause: "other_collectives",
             words: format!(
-                "its GPU was in other collectives {} longer each time",
-                told(more_ns / each)
+                "its GPU was in other collectives {} longer{each}",
+                each.told(more_ns)
             ),
             ..Why::default()
         },
@@ -108,7 +125,7 @@ pub(super) fn why(own: &Done, others: &[Done], arrivals: u64) -> Why {
 }
 
 /// Its GPU computed longer.
-fn kernels(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
+fn kernels(own: &Done, others: &[Done], more_ns: f64, each: Each) -> Why {
     let times = |done: &Done| -> BTreeMap<String, u64> {
         let kernels = done.kernels.iter();
         kernels
@@ -126,7 +143,7 @@ fn kernels(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
         count(own) / mean(others, count),
         length(own) / mean(others, length),
     );
-    let longer = told(more_ns / each);
+    let longer = each.told(more_ns);
     let most = name
         .as_ref()
         .map_or_else(String::new, |name| format!(", most of all {name}"));
@@ -135,18 +152,18 @@ fn kernels(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
         (&clock, lengths > 1.01)
     {
         let words = format!(
-            "its kernels ran {longer} longer each time{most}, while its {sensor} was {own_mhz:.0} MHz, and {their_mhz:.0} MHz on the others"
+            "its kernels ran {longer} longer{each}{most}, while its {sensor} was {own_mhz:.0} MHz, and {their_mhz:.0} MHz on the others"
         );
         ("slow_clock", words)
     } else if counts > lengths && counts > 1.02 {
         let words = format!(
-            "it ran {:.0} % more kernels, which took {longer} longer each time{most}",
+            "it ran {:.0} % more kernels, which took {longer} longer{each}{most}",
             (counts - 1.0) * 100.0
         );
         ("more_kernels", words)
     } else {
         let words = format!(
-            "its kernels ran {longer} longer each time{most}, and were no more than on the others"
+            "its kernels ran {longer} longer{each}{most}, and were no more than on the others"
         );
         (LONGER_KERNELS, words)
     };
@@ -173,7 +190,7 @@ fn slow_clock(own: &Done, others: &[Done]) -> Option<(String, f64, f64)> {
 }
 
 /// Its GPU copied longer.
-fn copies(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
+fn copies(own: &Done, others: &[Done], more_ns: f64, each: Each) -> Why {
     let times = |done: &Done| -> BTreeMap<String, u64> {
         let copies = done.copies.iter();
         copies
@@ -185,8 +202,8 @@ fn copies(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
     let lines: Vec<_> = others.iter().map(|done| &done.copy_lines).collect();
     let line = largest(&own.copy_lines, &lines).map(|found| found.0);
     let mut words = format!(
-        "its GPU copied {} longer each time, with nothing else under way",
-        told(more_ns / each)
+        "its GPU copied {} longer{each}, with nothing else under way",
+        each.told(more_ns)
     );
     if let Some(direction) = &direction {
         words.push_str(&format!(", most of all {direction}"));
@@ -218,7 +235,7 @@ fn copies(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
 }
 
 /// Its GPU had nothing to do: what the thread that launches did meanwhile.
-fn host(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
+fn host(own: &Done, others: &[Done], more_ns: f64, each: Each) -> Why {
     let of = [
         |done: &Done| &done.code,
         |done: &Done| &done.waits,
@@ -228,12 +245,14 @@ fn host(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
     let [code_ns, wait_ns, call_ns] = more;
     let runnable_ns = excess(own, others, |done| done.runnable_ns as f64);
     // A thread that waits within a call is in both.
-    let rest_ns = more_ns - code_ns.max(0.0) - wait_ns.max(call_ns).max(0.0) - runnable_ns.max(0.0);
+    let queued_ns = excess(own, others, |done| done.queued_ns as f64);
+    let host_ns = code_ns.max(0.0) + wait_ns.max(call_ns).max(0.0) + runnable_ns.max(0.0);
+    let rest_ns = more_ns - host_ns - queued_ns.max(0.0);
     let place = |which: usize| {
         let theirs: Vec<_> = others.iter().map(|done| of[which](done)).collect();
         largest(of[which](own), &theirs).map(|found| found.0)
     };
-    let idle = told(more_ns / each);
+    let idle = each.told(more_ns);
     let thread = match own.thread.as_str() {
         "" => "its thread".to_owned(),
         name => format!("its thread {name}"),
@@ -249,7 +268,8 @@ fn host(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
             .any(|&class| done.gpu[class] > 0)
     };
     let intro = match has_gpu(own) || others.iter().any(has_gpu) {
-        true => format!("its GPU was idle {idle} longer each time, while {thread}"),
+        true => format!("its GPU was idle {idle} longer{each}, while {thread}"),
+        false if each.0 == 0 => format!("it took {idle} longer, while {thread}"),
         false => format!("it came {idle} later each time, while {thread}"),
     };
     let causes = [
@@ -258,6 +278,7 @@ fn host(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
         ("runtime_call", call_ns, 2),
         // Where it ran most, it would have gone on.
         ("host_runnable", runnable_ns, 0),
+        ("queued", queued_ns, 0),
     ];
     let best = causes
         .into_iter()
@@ -272,8 +293,18 @@ fn host(own: &Done, others: &[Done], more_ns: f64, each: f64) -> Why {
             ..Why::default()
         };
     };
+    let longer = each.told(best_ns);
+    if cause == "queued" {
+        let words = format!(
+            "its GPU was idle {idle} longer{each}, of which {longer} after the collective had been launched: there it waited for something else (another stream, an event, the queue)"
+        );
+        return Why {
+            cause,
+            words,
+            ..Why::default()
+        };
+    }
     let place = place(which);
-    let longer = told(best_ns / each);
     let words = match cause {
         "host_code" => format!("{intro} ran code{} {longer} longer", in_place(&place)),
         "host_wait" => format!("{intro} waited{} {longer} longer", in_place(&place)),

@@ -62,13 +62,16 @@ struct OfProcess {
     copies: HashMap<(TextId, TextId), Copied>,
     /// Time of copies by the link to their calls, and where these are.
     linked: HashMap<u64, u64>,
-    links: HashMap<u64, (ThreadId, u64)>,
+    links: HashMap<u64, Call>,
+    /// The links of collectives that begin where a stretch ends, by that time.
+    arrivals: HashMap<u64, u64>,
     code: HashMap<(ThreadId, StackId), IntervalSet>,
     waits: HashMap<(ThreadId, StackId), IntervalSet>,
     /// When threads could run, and had no processor.
     runnable: HashMap<ThreadId, IntervalSet>,
     /// Recorded waits for locks.
     lock_waits: Vec<LockWait>,
+    /// By thread and begin: the name, and the end.
     calls: HashMap<(ThreadId, u64), (TextId, u64)>,
     /// When threads were in calls.
     in_calls: HashMap<ThreadId, IntervalSet>,
@@ -78,6 +81,14 @@ struct OfProcess {
     of_ranks: HashMap<ThreadId, u64>,
     /// Operators, functions and ranges, and the calls in them: what is known of threads without samples.
     scopes: HashMap<ThreadId, Scopes>,
+}
+
+/// A call that gave work to a GPU.
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    thread: ThreadId,
+    start_ns: u64,
+    end_ns: u64,
 }
 
 /// Some copies.
@@ -105,9 +116,11 @@ pub(super) struct Done {
     pub(super) copy_lines: BTreeMap<String, u64>,
     /// The GPU that worked most of it.
     pub(super) gpu_number: Option<Gpu>,
+    /// How long its GPU did nothing although the collective had been launched.
+    pub(super) queued_ns: u64,
     /// The thread that launches.
     pub(super) thread: String,
-    /// What it did there, by place: code that ran, waits, calls.
+    /// What it did while its GPU did nothing and the collective had not been launched, by place: code that ran, waits, calls.
     pub(super) code: BTreeMap<String, u64>,
     pub(super) waits: BTreeMap<String, u64>,
     /// How long it could run, in no call, and had no processor.
@@ -309,6 +322,17 @@ fn outside(times: &mut IntervalSet, others: &[(u64, u64)]) -> u64 {
     sum_ns
 }
 
+/// The parts of some times that are in windows, which are in order.
+fn inside(times: &mut IntervalSet, windows: &[(u64, u64)]) -> IntervalSet {
+    let mut parts = IntervalSet::default();
+    for span in times.intervals() {
+        within(windows, span, |start_ns, end_ns| {
+            parts.add(start_ns, end_ns)
+        });
+    }
+    parts
+}
+
 /// The place in the program that stands for a stack.
 fn place(stack: StackId, model: &Model) -> String {
     place_text(stack, model).unwrap_or_else(|| "[unknown]".to_owned())
@@ -328,6 +352,16 @@ impl OfProcess {
             busy.add(start_ns, end_ns);
             inside_ns += end_ns - start_ns;
         });
+        if class == COMM && record.link != 0 {
+            let before = self.windows.partition_point(|window| window.1 < span.0);
+            if self
+                .windows
+                .get(before)
+                .is_some_and(|window| window.1 == span.0)
+            {
+                self.arrivals.insert(span.0, record.link);
+            }
+        }
         if inside_ns == 0 {
             return;
         }
@@ -359,8 +393,12 @@ impl OfProcess {
             *self.launches.entry(slice.thread).or_default() += 1;
             let span = (slice.start_ns, slice.end_ns);
             if self.links.len() < CALLS && is_near(&self.windows, span) {
-                self.links
-                    .insert(slice.link, (slice.thread, slice.start_ns));
+                let call = Call {
+                    thread: slice.thread,
+                    start_ns: slice.start_ns,
+                    end_ns: slice.end_ns,
+                };
+                self.links.insert(slice.link, call);
             }
         }
         if slice.kind == HostKind::Collective {
@@ -391,7 +429,7 @@ impl OfProcess {
         }
         if is_kept {
             self.calls
-                .insert((slice.thread, slice.start_ns), (slice.name, inside_ns));
+                .insert((slice.thread, slice.start_ns), (slice.name, slice.end_ns));
         }
     }
 
@@ -412,15 +450,47 @@ impl OfProcess {
         }
     }
 
-    /// How long a thread waited, by place, and when for locks as recorded, in order. Where a recorded wait for a lock says so exactly, samples of waits count for nothing.
+    /// When its GPUs did nothing, in order: as long as the collective was not launched. And how long they did nothing after that.
+    fn idle(&mut self) -> (Vec<(u64, u64)>, u64) {
+        let (mut idle, mut queued_ns) = (Vec::new(), 0);
+        let mut busy = IntervalSet::default();
+        for set in &mut self.busy {
+            for (start_ns, end_ns) in set.intervals() {
+                busy.add(start_ns, end_ns);
+            }
+        }
+        let busy: Vec<_> = busy.intervals().collect();
+        for &(start_ns, end_ns) in &self.windows {
+            let link = self.arrivals.get(&end_ns);
+            let launch = link.and_then(|link| self.links.get(link));
+            let launched_ns = launch.map_or(end_ns, |call| call.end_ns.clamp(start_ns, end_ns));
+            let mut add = |from_ns: u64, to_ns: u64| {
+                let until_ns = launched_ns.clamp(from_ns, to_ns);
+                queued_ns += to_ns - until_ns;
+                if from_ns < until_ns {
+                    idle.push((from_ns, until_ns));
+                }
+            };
+            let mut now_ns = start_ns;
+            within(&busy, (start_ns, end_ns), |from_ns, to_ns| {
+                add(now_ns, from_ns);
+                now_ns = to_ns;
+            });
+            add(now_ns, end_ns);
+        }
+        (idle, queued_ns)
+    }
+
+    /// How long a thread waited at some times, by place, and when for locks as recorded, in order. Where a recorded wait for a lock says so exactly, samples of waits count for nothing.
     fn waited(
         &mut self,
         thread: ThreadId,
+        windows: &[(u64, u64)],
         model: &Model,
     ) -> (BTreeMap<String, u64>, Vec<(u64, u64)>) {
         let mut found: BTreeMap<String, u64> = BTreeMap::new();
         let mut locked = Vec::new();
-        let (mut now_ns, windows) = (0, &self.windows);
+        let mut now_ns = 0;
         self.lock_waits
             .sort_unstable_by_key(|wait| (wait.start_ns, std::cmp::Reverse(wait.end_ns)));
         for wait in self.lock_waits.iter().filter(|one| one.thread == thread) {
@@ -437,7 +507,7 @@ impl OfProcess {
         }
         let of_thread = self.waits.iter_mut().filter(|(key, _)| key.0 == thread);
         for ((_, stack), times) in of_thread {
-            let sum_ns = outside(times, &locked);
+            let sum_ns = outside(&mut inside(times, windows), &locked);
             if sum_ns > 0 {
                 *found.entry(place(*stack, model)).or_default() += sum_ns;
             }
@@ -445,11 +515,12 @@ impl OfProcess {
         (found, locked)
     }
 
-    /// How long a thread ran code, by place, and how long it could have run. What it spins in a call, or in a recorded wait for a lock, is that call's or
+    /// How long a thread ran code at some times, by place, and how long it could have run. What it spins in a call, or in a recorded wait for a lock, is that call's or
     /// wait's.
     fn ran(
         &mut self,
         thread: ThreadId,
+        windows: &[(u64, u64)],
         locked: &[(u64, u64)],
         model: &Model,
     ) -> (BTreeMap<String, u64>, u64) {
@@ -466,13 +537,13 @@ impl OfProcess {
         let mut found: BTreeMap<String, u64> = BTreeMap::new();
         let of_thread = self.code.iter_mut().filter(|(key, _)| key.0 == thread);
         for ((_, stack), times) in of_thread {
-            let sum_ns = outside(times, &others);
+            let sum_ns = outside(&mut inside(times, windows), &others);
             if sum_ns > 0 {
                 *found.entry(place(*stack, model)).or_default() += sum_ns;
             }
         }
         let runnable = self.runnable.get_mut(&thread);
-        let runnable_ns = runnable.map_or(0, |times| outside(times, &others));
+        let runnable_ns = runnable.map_or(0, |times| outside(&mut inside(times, windows), &others));
         (found, runnable_ns)
     }
 
@@ -499,17 +570,18 @@ impl OfProcess {
         let busiest = busiest.max_by_key(|(thread, count)| (**count, std::cmp::Reverse(**thread)));
         let thread = busiest.map(|(thread, _)| *thread);
         let place = |stack: StackId| place(stack, model);
-        let waited = thread.map(|thread| self.waited(thread, model));
+        let (idle, queued_ns) = self.idle();
+        let waited = thread.map(|thread| self.waited(thread, &idle, model));
         let (waits, locked) = waited.unwrap_or_default();
-        let code = thread.map(|thread| self.ran(thread, &locked, model));
+        let code = thread.map(|thread| self.ran(thread, &idle, &locked, model));
         let (mut code, runnable_ns) = code.unwrap_or_default();
         let is_its = |key: &(ThreadId, StackId)| Some(key.0) == thread;
         let was_seen = self.code.keys().chain(self.waits.keys()).any(is_its);
         let scopes = thread.and_then(|thread| self.scopes.get_mut(&thread));
         if let Some(scopes) = scopes.filter(|_| !was_seen) {
-            scopes.sort();
+            scopes.sort(&model.texts);
             let mut of_places: BTreeMap<String, IntervalSet> = BTreeMap::new();
-            for &(start_ns, end_ns) in &self.windows {
+            for &(start_ns, end_ns) in &idle {
                 let inside = scopes.overlapping(start_ns, end_ns);
                 for scope in inside.filter(|scope| !is_call(scope.kind)) {
                     let times = of_places.entry(scope.place(model)).or_default();
@@ -525,8 +597,12 @@ impl OfProcess {
             }
         }
         let mut calls: BTreeMap<String, u64> = BTreeMap::new();
-        for (key, &(name, sum_ns)) in &self.calls {
-            if Some(key.0) == thread {
+        for (key, &(name, end_ns)) in self.calls.iter().filter(|(key, _)| Some(key.0) == thread) {
+            let mut sum_ns = 0;
+            within(&idle, (key.1, end_ns), |start_ns, end_ns| {
+                sum_ns += end_ns - start_ns
+            });
+            if sum_ns > 0 {
                 let name = model.text(name);
                 let text = match self.sites.get(key) {
                     Some(&stack) => format!("{name} in {}", place(stack)),
@@ -545,7 +621,8 @@ impl OfProcess {
         }
         let mut copy_lines: BTreeMap<String, u64> = BTreeMap::new();
         for (link, &sum_ns) in &self.linked {
-            let site = self.links.get(link).and_then(|call| self.sites.get(call));
+            let call = self.links.get(link);
+            let site = call.and_then(|call| self.sites.get(&(call.thread, call.start_ns)));
             if let Some(&stack) = site {
                 *copy_lines.entry(place(stack)).or_default() += sum_ns;
             }
@@ -563,6 +640,7 @@ impl OfProcess {
             copies,
             copy_lines,
             gpu_number,
+            queued_ns,
             thread: thread.map_or_else(String::new, |thread| {
                 model.text(model.threads[thread.index()].name).to_owned()
             }),

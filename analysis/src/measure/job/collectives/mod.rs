@@ -31,6 +31,7 @@ pub use doings::{Doings, Look};
 pub use gathering::Job;
 pub(crate) use meetings::{Axis, Meetings};
 pub use part::Part;
+pub(crate) use stragglers::UNJUDGED;
 pub(crate) use tables::TOGETHER;
 
 use crate::containers::packed_rows::RowFile;

@@ -70,6 +70,8 @@ pub(super) struct Conduct {
     pub(super) compared_ns: u64,
     /// Begin of the first and end of the last operation.
     pub(super) span: Option<(u64, u64)>,
+    /// How long it was in calls of MPI of which it is not known for whom they waited.
+    pub(super) unjudged_ns: u64,
     /// The latest arrivals.
     pub(super) latest: BinaryHeap<Reverse<Late>>,
 }
@@ -179,9 +181,11 @@ impl Conduct {
         self.inherited_ns += late_ns - blame_ns;
     }
 
-    /// What it did in messages and collectives with a root.
+    /// What it did in messages, in collectives with a root, and in those without a number.
     pub(super) fn add_mpi(&mut self, rank: &mpi::OfRank) {
         self.operations += rank.messages;
+        self.last += rank.last;
+        self.unjudged_ns += rank.unjudged_ns;
         self.wait_ns += rank.wait_ns;
         self.message_wait_ns += rank.message_wait_ns;
         self.blame_ns += rank.blame_ns;
@@ -192,6 +196,8 @@ impl Conduct {
             self.late_ns = rank.late_ns;
             self.latest.clear();
         }
+        // It may have waited meanwhile.
+        self.late_ns = self.late_ns.saturating_sub(rank.tested_ns);
     }
 
     pub(super) fn span_ns(&self) -> u64 {

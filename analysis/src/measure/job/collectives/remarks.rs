@@ -1,7 +1,7 @@
 //! Notes on the tables: what was left out of them, and why.
 
 use super::records::{GroupTotals, Study};
-use super::stragglers::{Straggler, all_late};
+use super::stragglers::{Straggler, all_late, none_stands_out};
 use crate::measure::job::mpi;
 use crate::model::Model;
 
@@ -22,14 +22,14 @@ pub(super) fn more_notes(
     notes.extend(mpi::notes(&study.mpi));
     if study.without_mpi > 0 {
         notes.push(format!(
-            "{} messages and collectives with a root are not judged: parts do not hold them (ask without --parts)",
+            "{} messages and collectives with a root, without a number, or that return before they are done are not judged: parts do not hold them (ask without --parts)",
             study.without_mpi
         ));
     }
     if study.groups.is_empty() && study.mpi.is_empty() {
-        notes.push("no call of RCCL that moves data is in these traces (rsys-sample records them with -I rccl)".to_owned());
+        notes.push("no call of RCCL or MPI that moves data is in these traces (rsys-sample records them with -I rccl or -I mpip)".to_owned());
     } else if stragglers.is_empty() {
-        notes.push("no rank stands out: none was late by itself by 1 % of the time and three times as much as is usual".to_owned());
+        notes.push(none_stands_out(study, model));
     }
     let sum = |of: fn(&GroupTotals) -> u64| -> u64 {
         study.groups.iter().map(|group| of(&group.totals)).sum()

@@ -283,6 +283,10 @@ fn usual(steps: &[Step], change: Change<'_>, segments: &mut Vec<u64>) -> Option<
         .iter()
         .filter(|step| left_out.binary_search(&step.process).is_err());
     segments.extend(others.filter_map(|step| step.segment_ns));
+    // Where all ranks of a communicator are changed, they are made alike.
+    if segments.is_empty() {
+        segments.extend(steps.iter().filter_map(|step| step.segment_ns));
+    }
     lower_median(segments)
 }
 
@@ -361,5 +365,22 @@ mod tests {
             aligned([Some(0), Some(100), None], &collectives),
             [1_000, 1_200]
         );
+    }
+
+    #[test]
+    fn ranks_of_a_communicator_that_all_change_are_made_alike() {
+        let step = |process: usize, segment_ns: u64| Step {
+            process: ProcessId::new(process),
+            host: 0,
+            start: 0,
+            end: 0,
+            segment_ns: Some(segment_ns),
+        };
+        let steps = [step(0, 10), step(1, 30)];
+        let both = [0, 1].map(ProcessId::new);
+        for changed in [&both[..], &both[1..]] {
+            let found = usual(&steps, Change::LikeOthers(changed), &mut Vec::new());
+            assert_eq!(found, Some(10));
+        }
     }
 }

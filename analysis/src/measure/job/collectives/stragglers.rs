@@ -8,15 +8,18 @@ use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::causes::{LONGER_KERNELS, Why, why};
+use super::causes::{LONGER_KERNELS, Why, told, why};
 use super::doings::Done;
 use super::records::{Conduct, Late, Study};
+use super::waited::name;
 use crate::model::{Model, ProcessId};
 
 /// The least lateness, as a part of the time from the first to the last collective.
 const LEAST: f64 = 0.01;
 /// How many times the usual lateness it has to be.
 const UNUSUAL: u64 = 3;
+/// From this part of a rank's time on that is not judged, nothing is said of all.
+pub(crate) const UNJUDGED: f64 = 0.1;
 /// So many are named, with their causes.
 const NAMED: usize = 8;
 /// With so many others a rank is compared.
@@ -54,6 +57,38 @@ fn standing_out(study: &Study, model: &Model) -> (Vec<ProcessId>, u64) {
         .collect();
     named.sort_by_key(|(id, one)| (Reverse(one.late_ns), model.process(**id).order()));
     (named.into_iter().map(|(id, _)| *id).collect(), usual_ns)
+}
+
+/// Why no rank stands out, in words: nobody waited for those that were late, or it is not known of enough of the time.
+pub(super) fn none_stands_out(study: &Study, model: &Model) -> String {
+    let share = |one: &Conduct, ns: u64| ns as f64 / one.span_ns().max(1) as f64;
+    let most = |of: fn(&Conduct) -> u64| {
+        let ranks = study.conduct.iter();
+        let most = ranks
+            .max_by(|(_, one), (_, other)| share(one, of(one)).total_cmp(&share(other, of(other))));
+        most.map(|(id, one)| (name(model, *id), of(one), share(one, of(one))))
+    };
+    if let Some((rank, ns, part)) = most(|one| one.unjudged_ns).filter(|most| most.2 >= UNJUDGED) {
+        return format!(
+            "no rank stands out in what is judged, but {:.0} % of the time of {rank} ({}) is in calls that are not",
+            100.0 * part,
+            told(ns as f64)
+        );
+    }
+    match most(|one| one.late_ns).filter(|most| most.2 > LEAST) {
+        Some((rank, late_ns, part)) => {
+            let usual_ns = standing_out(study, model).1;
+            let why = match late_ns > UNUSUAL * usual_ns {
+                true => "but no other was seen to wait for that",
+                false => "which is less than three times as much as is usual here",
+            };
+            format!(
+                "no rank stands out: {rank} was late by itself by {:.1} % of its time, {why}",
+                100.0 * part
+            )
+        }
+        None => "no rank stands out: none was late by itself by 1 % of the time".to_owned(),
+    }
 }
 
 /// The ranks that are changed together where several stand out.

@@ -305,7 +305,12 @@ impl Study {
                     of_group.fused += 1;
                     return;
                 }
+                let name = model.text(self.shapes[shape].name);
                 if arrivals.iter().any(|one| one.info & BY_CALL != 0) {
+                    // What the calls of MPI wait for that end it is followed by itself.
+                    if name.starts_with("MPI_") {
+                        return;
+                    }
                     of_group.by_call += 1;
                     return;
                 }
@@ -358,6 +363,8 @@ impl Study {
                         }
                     }
                     if !charges {
+                        let is_certain = instance.is_certain();
+                        conducts[instance.last.index()].last += u64::from(is_certain);
                     } else if instance.is_certain() {
                         let conduct = &mut conducts[instance.last.index()];
                         // Who is not in the traces may have come later.

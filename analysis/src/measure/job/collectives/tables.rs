@@ -137,6 +137,7 @@ fn ranks(study: &Study, model: &Model) -> Table {
         Column::ns("wait_ns", "waited"),
         Column::ns("message_wait_ns", ""),
         Column::ns("span_ns", ""),
+        Column::ns("unjudged_ns", ""),
     ]);
     let mut table = Table::new("ranks", "Ranks", &columns);
     table.rows_in_text = 32;
@@ -151,7 +152,7 @@ fn ranks(study: &Study, model: &Model) -> Table {
         let mut cells = rank_cells(model, id).to_vec();
         let span_ns = conduct.span_ns();
         let share = (span_ns > 0).then(|| conduct.late_ns as f64 / span_ns as f64);
-        cells.extend::<[Cell; 9]>([
+        cells.extend::<[Cell; 10]>([
             conduct.operations.into(),
             conduct.last.into(),
             conduct.blame_ns.into(),
@@ -161,6 +162,7 @@ fn ranks(study: &Study, model: &Model) -> Table {
             conduct.wait_ns.into(),
             conduct.message_wait_ns.into(),
             span_ns.into(),
+            conduct.unjudged_ns.into(),
         ]);
         table.push(cells);
     }
@@ -218,13 +220,17 @@ fn story(study: &Study, straggler: &Straggler, waited: &Waited, model: &Model) -
     };
     let share = 100.0 * conduct.late_ns as f64 / conduct.span_ns().max(1) as f64;
     let mut text = format!(
-        "{}{host} was late by itself by {} ({share:.1} % of its time), and made the others wait {}: it came last for certain {} times in {} operations",
+        "{}{host} was late by itself by {} ({share:.1} % of its time), and made the others wait {}",
         name(model, id),
         told(conduct.late_ns as f64),
         told(conduct.blame_ns as f64),
-        conduct.last,
-        conduct.operations,
     );
+    if conduct.last > 0 {
+        text.push_str(&format!(
+            ": it came last for certain in {} of {} operations",
+            conduct.last, conduct.operations
+        ));
+    }
     let of_these: u64 = straggler.arrivals.iter().map(|late| late.late_ns).sum();
     match straggler.arrivals.len() {
         0 => text.push_str(". In all this time"),

@@ -1,6 +1,26 @@
 //! What a rank did in some stretches of time, in order, as a walk back through it needs it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
+
+/// A name that records share.
+pub(super) type Name = Rc<str>;
+
+/// Names, each once: a long iteration has few of them, and many records.
+#[derive(Debug, Default)]
+pub(super) struct Names(HashSet<Name>);
+
+impl Names {
+    /// The one copy of a name.
+    pub(super) fn get(&mut self, name: &str) -> Name {
+        if let Some(known) = self.0.get(name) {
+            return Rc::clone(known);
+        }
+        let new: Name = Rc::from(name);
+        self.0.insert(Rc::clone(&new));
+        new
+    }
+}
 
 /// What a piece of a critical path is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -62,7 +82,7 @@ pub(super) struct Operation {
     /// Its begin as the trace has it, by which collectives are matched.
     pub(super) start_ns: u64,
     pub(super) queue: usize,
-    pub(super) name: String,
+    pub(super) name: Name,
     pub(super) kind: Kind,
     pub(super) launch: Option<Launch>,
 }
@@ -82,7 +102,7 @@ pub(super) struct Launch {
 pub(super) struct Call {
     pub(super) start: i64,
     pub(super) end: i64,
-    pub(super) name: String,
+    pub(super) name: Name,
     /// Its begin as the trace has it, if it is one of a library that communicates.
     pub(super) meets_ns: Option<u64>,
     /// It, or a call within it, returns when a GPU has done something.
@@ -99,7 +119,7 @@ pub(super) struct Piece {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) kind: Kind,
-    pub(super) name: String,
+    pub(super) name: Name,
     /// Nothing but a range is known of it, which may be a wait as well.
     pub(super) is_range: bool,
 }
@@ -134,6 +154,10 @@ pub(super) struct Course {
     pub(super) marked: BTreeMap<u64, usize>,
     /// Processor time between two samples; 0: there are none.
     pub(super) sample_period_ns: u64,
+    /// How many records of it are in memory.
+    pub(super) records: usize,
+    /// What ended before this time was not kept, for there is too much of it.
+    pub(super) since: Option<i64>,
 }
 
 impl Track {
@@ -178,6 +202,11 @@ impl Course {
                 .iter()
                 .filter_map(|one| Some((one.launch?.start, one.end)))
         };
+        let records = operations.len()
+            + threads
+                .values()
+                .map(|track| track.calls.len() + track.pieces.len())
+                .sum::<usize>();
         let (mut launched, mut launched_ends): (Vec<i64>, Vec<i64>) = of_calls().unzip();
         launched.sort_unstable();
         launched_ends.sort_unstable();
@@ -191,6 +220,8 @@ impl Course {
             threads,
             marked: BTreeMap::new(),
             sample_period_ns,
+            records,
+            since: None,
         }
     }
 

@@ -19,7 +19,7 @@ mod small_jobs;
 mod tables;
 mod walk;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -36,8 +36,9 @@ use walk::{At, Crossing, Meeting, Ranks, walk};
 /// Reads a file once more, for a measure; its model.
 pub type ReadAgain<'r> = &'r dyn Fn(&Path, Box<dyn Measure>) -> Model;
 
-/// The most ranks whose records are in memory at once.
+/// The most ranks whose records are in memory at once, and their records beyond which there are fewer.
 const COURSES: usize = 8;
+const RECORDS: usize = recorder::MOST;
 
 /// The critical paths of iterations: of those with these numbers, or of the median one and the slowest where there are none. `lanes` are the iterations of
 /// each GPU with the file that they were found in, `found` and `model` are of all files, of which `read_again` reads some.
@@ -86,6 +87,7 @@ pub fn answer(
         model,
         read_again,
         read: VecDeque::new(),
+        shortened: BTreeMap::new(),
     };
     let paths: Vec<tables::Path> = chosen
         .into_iter()
@@ -114,6 +116,18 @@ pub fn answer(
         .iter()
         .map(|number| format!("no rank has an iteration {number}"));
     answer.notes.extend(lost);
+    for (rank, since) in files.shortened {
+        let process = model.process(ProcessId::new(rank));
+        let whose = process.rank.map_or_else(
+            || format!("process {}", process.pid),
+            |rank| format!("rank {rank}"),
+        );
+        let since_ns = found.axis(ProcessId::new(rank), model).local(since);
+        answer.notes.push(format!(
+            "the iterations of {whose} have more records than are kept ({}): only what ended from {since_ns} ns on is looked at, and what was before is unknown; mark shorter iterations (--marker)",
+            recorder::MOST
+        ));
+    }
     answer
 }
 
@@ -169,6 +183,8 @@ struct Files<'f> {
     read_again: ReadAgain<'f>,
     /// Those that were read last.
     read: VecDeque<(usize, Option<Rc<Course>>)>,
+    /// Ranks of which only the records from a time on are kept, for there are too many.
+    shortened: BTreeMap<usize, i64>,
 }
 
 impl Files<'_> {
@@ -194,9 +210,17 @@ impl Ranks for Files<'_> {
         if let Some((_, course)) = self.read.iter().find(|(of, _)| *of == rank) {
             return course.clone();
         }
-        let course = self.read(rank).map(Rc::new);
-        if self.read.len() == COURSES {
+        let records = |read: &VecDeque<(usize, Option<Rc<Course>>)>| {
+            let courses = read.iter().filter_map(|(_, course)| course.as_ref());
+            courses.map(|course| course.records).sum::<usize>()
+        };
+        // Before another is read: it may be as large as all others.
+        while self.read.len() >= COURSES || records(&self.read) > RECORDS {
             self.read.pop_front();
+        }
+        let course = self.read(rank).map(Rc::new);
+        if let Some(since) = course.as_ref().and_then(|course| course.since) {
+            self.shortened.insert(rank, since);
         }
         self.read.push_back((rank, course.clone()));
         course

@@ -1,9 +1,9 @@
 //! What a rank did in some stretches of time, while its file is read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::course::{Call, Course, Kind, Launch, Operation, Piece, Track, side_by_side};
+use super::course::{Call, Course, Kind, Launch, Names, Operation, Piece, Track, side_by_side};
 use crate::measure::Measure;
 use crate::measure::job::collectives::Axis;
 use crate::model::{
@@ -11,7 +11,7 @@ use crate::model::{
     ProcessId, Sample, StackId, StreamOrder, TextId, ThreadId, WaitsFor, waits_for,
 };
 use crate::program::code_place::{lock_wait_text, place_text};
-use crate::program::scopes::Scopes;
+use crate::program::scopes::{Scope, Scopes};
 use crate::table::Answer;
 
 /// What is recorded of a process of a file. Clones are one.
@@ -27,7 +27,11 @@ struct Recorded {
     /// Begins of iterations, by which the thread is found on which they are marked.
     begins: Vec<u64>,
     gpu: Vec<GpuRecord>,
+    /// Calls and waits.
     host: Vec<HostSlice>,
+    /// What threads without samples were in.
+    scopes: BTreeMap<ThreadId, Scopes>,
+    sampled: HashSet<ThreadId>,
     samples: Vec<Sample>,
     /// Recorded waits for locks.
     lock_waits: Vec<LockWait>,
@@ -35,7 +39,14 @@ struct Recorded {
     least_ns: HashMap<TextId, u64>,
     /// By begin: kind of slice, longest first, and thread.
     marked: BTreeMap<u64, Vec<(usize, u64, usize)>>,
+    /// Records are kept that end from here on: the path is walked from its end.
+    since_ns: u64,
+    /// More than so many are not kept.
+    most: usize,
 }
+
+/// The most records that are kept of a rank, some 100 bytes each. An iteration of more is followed back as far as its last ones reach.
+pub(super) const MOST: usize = 1 << 20;
 
 /// What marks iterations, the likeliest first; marks count as the second.
 const MARKERS: [HostKind; 5] = [
@@ -55,10 +66,14 @@ impl Recorder {
             begins,
             gpu: Vec::new(),
             host: Vec::new(),
+            scopes: BTreeMap::new(),
+            sampled: HashSet::new(),
             samples: Vec::new(),
             lock_waits: Vec::new(),
             least_ns: HashMap::new(),
             marked: BTreeMap::new(),
+            since_ns: 0,
+            most: MOST,
         })))
     }
 
@@ -85,15 +100,25 @@ impl Measure for Recorder {
             begins,
             gpu,
             host,
+            scopes,
+            sampled,
             samples,
             lock_waits,
             least_ns,
             marked,
+            since_ns,
+            most: _,
         } = &mut *recorded;
         let is_near = |start_ns: u64, end_ns: u64| {
             let mut times = times.iter();
-            times.any(|time| start_ns <= time.1 && end_ns >= time.0)
+            end_ns >= *since_ns && times.any(|time| start_ns <= time.1 && end_ns >= time.0)
         };
+        for sample in &batch.samples {
+            let is_seen = matches!(sample.basis, Basis::CpuTime | Basis::WaitTime);
+            if is_seen && sampled.insert(sample.thread) {
+                scopes.remove(&sample.thread);
+            }
+        }
         let records = batch.gpu.iter().filter(|one| one.process == *process);
         gpu.extend(records.filter(|one| is_near(one.start_ns, one.end_ns)));
         for slice in batch.host.iter().filter(|one| one.process == *process) {
@@ -109,13 +134,20 @@ impl Measure for Recorder {
                 let list = marked.entry(slice.start_ns).or_default();
                 list.push((marker, length, slice.thread.index()));
             }
-            if is_thread && is_near(slice.start_ns, slice.end_ns) {
+            if !is_thread || !is_near(slice.start_ns, slice.end_ns) {
+                continue;
+            }
+            if Scopes::is_one(slice) {
+                if !sampled.contains(&slice.thread) {
+                    scopes.entry(slice.thread).or_default().add(slice);
+                }
+            } else if is_kept(slice.kind) {
                 host.push(*slice);
             }
         }
         // Those that were seen from outside are slices as well.
-        let recorded = batch.lock_waits.iter();
-        lock_waits.extend(recorded.filter(|one| {
+        let waits = batch.lock_waits.iter();
+        lock_waits.extend(waits.filter(|one| {
             one.process == *process && !one.is_sampled && is_near(one.start_ns, one.end_ns)
         }));
         for mark in batch.marks.iter().filter(|one| one.process == *process) {
@@ -132,11 +164,25 @@ impl Measure for Recorder {
             Basis::CallTime => is_near(one.time_ns, one.time_ns.saturating_add(one.weight)),
             Basis::GpuTime | Basis::Event => false,
         }));
+        recorded.forget();
     }
 
     fn answer(&mut self, _model: &Model, _label: &str) -> Answer {
         Answer::default()
     }
+}
+
+/// Whether slices of a kind are kept as they are.
+fn is_kept(kind: HostKind) -> bool {
+    matches!(
+        kind,
+        HostKind::Runtime
+            | HostKind::Hsa
+            | HostKind::Collective
+            | HostKind::Wait
+            | HostKind::OffCpu
+            | HostKind::Runnable
+    )
 }
 
 /// Whether a call returns when a GPU has done something.
@@ -161,18 +207,55 @@ const BY_SCOPE: u8 = 4;
 const BY_RANGE: u8 = 5;
 
 impl Recorded {
+    /// How many records are kept.
+    fn len(&self) -> usize {
+        let scopes = self.scopes.values().map(Scopes::len);
+        let others = self.gpu.len() + self.host.len() + self.samples.len() + self.lock_waits.len();
+        others + scopes.sum::<usize>()
+    }
+
+    /// Where there is too much, what ended first goes, until half is left.
+    fn forget(&mut self) {
+        while self.len() > self.most {
+            let ends = self.gpu.iter().map(|one| one.end_ns);
+            let ends = ends.chain(self.host.iter().map(|one| one.end_ns));
+            let ends = ends.chain(self.samples.iter().map(|one| one.time_ns));
+            let mut ends: Vec<u64> = ends.collect();
+            self.scopes
+                .values()
+                .for_each(|scopes| ends.extend(scopes.ends()));
+            let middle = ends.len() / 2;
+            // At least what ends first goes, whatever ends together.
+            let first_ns = ends.iter().min().map_or(0, |first| first + 1);
+            let (_, since_ns, _) = ends.select_nth_unstable(middle);
+            let since_ns = (*since_ns).max(first_ns);
+            self.since_ns = since_ns;
+            self.gpu.retain(|one| one.end_ns >= since_ns);
+            self.host.retain(|one| one.end_ns >= since_ns);
+            self.samples.retain(|one| one.time_ns >= since_ns);
+            self.lock_waits.retain(|one| one.end_ns >= since_ns);
+            for scopes in self.scopes.values_mut() {
+                scopes.retain(|_, end_ns| end_ns >= since_ns);
+            }
+        }
+    }
+
     fn course(&mut self, model: &Model, axis: &Axis) -> Course {
+        let mut names = Names::default();
         let mut threads: BTreeMap<usize, Track> = BTreeMap::new();
-        let launches = self.host(model, axis, &mut threads);
-        for (thread, pieces) in self.pieces(model, axis) {
+        let launches = self.host(model, axis, &mut names, &mut threads);
+        for (thread, pieces) in self.pieces(model, axis, &mut names) {
             threads.entry(thread).or_default().pieces = pieces;
         }
-        let operations = self.gpu.iter().map(|one| Operation {
+        // What is not needed any more makes room for what is made of it.
+        (self.host, self.samples) = (Vec::new(), Vec::new());
+        let gpu = std::mem::take(&mut self.gpu);
+        let operations = gpu.iter().map(|one| Operation {
             start: axis.common(one.start_ns),
             end: axis.common(one.end_ns),
             start_ns: one.start_ns,
             queue: one.queue.index(),
-            name: model.text(one.name).to_owned(),
+            name: names.get(model.text(one.name)),
             kind: match one.activity {
                 Activity::Comm => Kind::Collective,
                 Activity::Copy => Kind::Copy,
@@ -188,6 +271,7 @@ impl Recorded {
                 course.marked.insert(begin_ns, thread);
             }
         }
+        course.since = (self.since_ns > 0).then(|| axis.common(self.since_ns));
         course
     }
 
@@ -212,6 +296,7 @@ impl Recorded {
         &mut self,
         model: &Model,
         axis: &Axis,
+        names: &mut Names,
         threads: &mut BTreeMap<usize, Track>,
     ) -> HashMap<u64, Launch> {
         let sites = self.sites();
@@ -249,8 +334,10 @@ impl Recorded {
                     track.calls.push(Call {
                         start,
                         end,
-                        name: place
-                            .map_or_else(|| name.to_owned(), |place| format!("{name} in {place}")),
+                        name: match place {
+                            Some(place) => names.get(&format!("{name} in {place}")),
+                            None => names.get(name),
+                        },
                         meets_ns: (slice.kind == HostKind::Collective).then_some(slice.start_ns),
                         blocks: blocks(slice, model),
                         is_slow_launch: self.is_slow_launch(slice),
@@ -263,15 +350,21 @@ impl Recorded {
     }
 
     /// What threads did, calls aside, by recorded waits for locks, by slices of waits, then by samples; of threads without samples, by what they were in.
-    fn pieces(&self, model: &Model, axis: &Axis) -> BTreeMap<usize, Vec<Piece>> {
+    fn pieces(
+        &mut self,
+        model: &Model,
+        axis: &Axis,
+        names: &mut Names,
+    ) -> BTreeMap<usize, Vec<Piece>> {
+        let mut scopes = std::mem::take(&mut self.scopes);
         let mut spans: BTreeMap<usize, Vec<(u8, Piece)>> = BTreeMap::new();
         let mut add = |thread: usize, order: u8, kind, name: String, span: (u64, u64)| {
             let piece = Piece {
                 start: axis.common(span.0),
                 end: axis.common(span.1),
                 kind,
-                name,
-                is_range: order == BY_RANGE,
+                name: names.get(&name),
+                is_range: false,
             };
             spans.entry(thread).or_default().push((order, piece));
         };
@@ -280,16 +373,9 @@ impl Recorded {
         };
         // A wait is sampled where it ends.
         let mut waits = BTreeMap::new();
-        let mut scopes: BTreeMap<ThreadId, Scopes> = BTreeMap::new();
-        for slice in self.host.iter().filter(|one| Scopes::is_one(one)) {
-            scopes.entry(slice.thread).or_default().add(slice);
-        }
         for sample in &self.samples {
             let span = (sample.time_ns.saturating_sub(sample.weight), sample.time_ns);
             let thread = sample.thread.index();
-            if matches!(sample.basis, Basis::CpuTime | Basis::WaitTime) {
-                scopes.remove(&sample.thread);
-            }
             match sample.basis {
                 Basis::CpuTime => add(thread, BY_SAMPLE, Kind::HostCode, place(sample), span),
                 Basis::WaitTime => {
@@ -324,22 +410,45 @@ impl Recorded {
             let span = (wait.start_ns, wait.end_ns);
             add(wait.thread.index(), BY_LOCK, Kind::HostWait, name, span);
         }
-        for (thread, scopes) in &mut scopes {
-            scopes.sort();
-            for scope in scopes.overlapping(0, u64::MAX) {
-                let span = (scope.start_ns, scope.end_ns);
-                let place = scope.place(model);
-                let order = match scope.kind {
-                    HostKind::Range => BY_RANGE,
-                    _ => BY_SCOPE,
-                };
-                add(thread.index(), order, Kind::HostCode, place, span);
-            }
+        let mut found: BTreeMap<usize, Vec<Piece>> = BTreeMap::new();
+        while let Some((thread, mut scopes)) = scopes.pop_first() {
+            scopes.sort(&model.texts);
+            let piece_of = |scope: &Scope, names: &mut Names| Piece {
+                start: axis.common(scope.start_ns),
+                end: axis.common(scope.end_ns),
+                kind: Kind::HostCode,
+                name: names.get(&scope.place(model)),
+                is_range: scope.kind == HostKind::Range,
+            };
+            let innermost = scopes.overlapping(0, u64::MAX);
+            let pieces = match spans.remove(&thread.index()) {
+                // They are side by side already; those of one name are one.
+                None => innermost.fold(Vec::new(), |mut pieces: Vec<Piece>, scope| {
+                    let piece = piece_of(scope, names);
+                    match pieces.last_mut() {
+                        Some(last) if last.end == piece.start && last.name == piece.name => {
+                            last.end = piece.end;
+                        }
+                        _ => pieces.push(piece),
+                    }
+                    pieces
+                }),
+                Some(mut spans) => {
+                    spans.extend(innermost.map(|scope| {
+                        let order = match scope.kind {
+                            HostKind::Range => BY_RANGE,
+                            _ => BY_SCOPE,
+                        };
+                        (order, piece_of(scope, names))
+                    }));
+                    side_by_side(&spans)
+                }
+            };
+            found.insert(thread.index(), pieces);
         }
         let spans = spans.into_iter();
-        spans
-            .map(|(thread, spans)| (thread, side_by_side(&spans)))
-            .collect()
+        found.extend(spans.map(|(thread, spans)| (thread, side_by_side(&spans))));
+        found
     }
 }
 
@@ -373,15 +482,48 @@ mod tests {
             ..LockWait::default()
         });
         recorder.take(&batch);
-        let recorded = recorder.0.lock().unwrap();
-        let pieces = &recorded.pieces(&model, &Axis::default())[&3];
-        let told = pieces
-            .iter()
-            .map(|one| (one.start, one.end, one.name.as_str()));
+        let mut recorded = recorder.0.lock().unwrap();
+        let pieces = &recorded.pieces(&model, &Axis::default(), &mut Names::default())[&3];
+        let told = pieces.iter().map(|one| (one.start, one.end, &*one.name));
         let code = "(no code of the program)";
         let lock = "waiting in pthread_mutex_lock, held in grow (pool.cc:42)";
         let expected = [(100, 200, code), (200, 300, lock), (300, 500, code)];
         assert_eq!(told.collect::<Vec<_>>(), expected);
         assert!(matches!(pieces[1].kind, Kind::HostWait));
+    }
+    #[test]
+    fn of_too_many_records_the_last_ones_are_kept() {
+        let (process, thread) = (ProcessId::new(0), ThreadId::new(3));
+        let recorder = Recorder::new(0, vec![(0, 1_000_000)], Vec::new());
+        recorder.0.lock().unwrap().most = 100;
+        for begin in 0..40 {
+            let mut batch = Batch::default();
+            for number in 0..10 {
+                // In no order of time.
+                let start_ns = 10 * (number * 40 + begin);
+                let (end_ns, kind) = (start_ns + 9, HostKind::Operator);
+                batch.gpu.push(GpuRecord {
+                    start_ns,
+                    end_ns,
+                    ..GpuRecord::default()
+                });
+                batch.host.push(HostSlice {
+                    start_ns,
+                    end_ns,
+                    kind,
+                    process,
+                    thread,
+                    ..HostSlice::default()
+                });
+            }
+            recorder.clone().take(&batch);
+        }
+        let recorded = recorder.0.lock().unwrap();
+        let kept = recorded.gpu.len();
+        assert!(recorded.len() <= 100 && kept >= 20, "{kept}");
+        let since_ns = recorded.since_ns;
+        let all = (0..400).map(|number| 10 * number + 9);
+        let expected = all.filter(|end_ns| *end_ns >= since_ns).count();
+        assert_eq!((kept, recorded.len()), (expected, 2 * expected));
     }
 }

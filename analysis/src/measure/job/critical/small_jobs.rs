@@ -259,7 +259,7 @@ impl Traces {
         for (rank, of_rank) in told.operations.iter().enumerate() {
             let mut track = Track::default();
             for &(number, before, what) in &told.threads[rank] {
-                let name = node(number).label.2.clone();
+                let name = Rc::from(node(number).label.2.as_str());
                 let (start, end) = (before.map_or(0, |before| ends[before]), ends[number]);
                 match what {
                     What::Code => track.pieces.push(Piece {
@@ -317,7 +317,7 @@ impl Traces {
                     end: ends[ran.node],
                     start_ns: begin.cast_unsigned(),
                     queue: ran.stream,
-                    name: node(ran.node).label.2.clone(),
+                    name: Rc::from(node(ran.node).label.2.as_str()),
                     kind: node(ran.node).label.1,
                     launch: Some(launch),
                 });
@@ -368,7 +368,7 @@ fn is_the_longest(phases: &[Phase]) -> Result<bool, TestCaseError> {
         .collect();
     let found = segments.iter();
     let found: Vec<_> = found
-        .map(|one| (one.kind, one.name.as_str(), one.end - one.start))
+        .map(|one| (one.kind, &*one.name, one.end - one.start))
         .collect();
     prop_assert_eq!(found, expected);
     for (segment, &node) in segments.iter().zip(&path) {

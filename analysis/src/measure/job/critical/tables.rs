@@ -8,9 +8,14 @@ use super::course::Kind;
 use super::walk::Segment;
 use crate::model::{Model, ProcessId, is_input};
 use crate::table::{Answer, Cell, Column, Table};
+use crate::words::counted;
 
 /// Rows of the longest table in text.
 const STEPS: usize = 60;
+/// Steps of a path that have rows of their own, at most; what lies between them is put together.
+const LISTED: usize = 5_000;
+/// What such a row is.
+const SEVERAL: &str = "several";
 /// Rows of sums in text.
 const SUMS: usize = 20;
 
@@ -175,7 +180,7 @@ fn sums(paths: &[Path], model: &Model) -> Table {
     for path in paths {
         let mut found: BTreeMap<(usize, Kind, &str), (u64, u64)> = BTreeMap::new();
         for one in &path.segments {
-            let sum = found.entry((one.rank, one.kind, &one.name)).or_default();
+            let sum = found.entry((one.rank, one.kind, &*one.name)).or_default();
             *sum = (sum.0 + length(one), sum.1 + 1);
         }
         let mut found: Vec<_> = found.into_iter().collect();
@@ -225,7 +230,28 @@ fn steps(paths: &[Path], model: &Model) -> Table {
     );
     table.rows_in_text = STEPS * paths.len().max(1);
     for path in paths {
-        for (step, one) in (0_u64..).zip(&path.segments) {
+        let listed = listed(&path.segments);
+        let of_path: Vec<(&Segment, bool)> = path.segments.iter().zip(listed).collect();
+        let rows = of_path.chunk_by(|(one, is_listed), (other, is_other_listed)| {
+            // Several short ones of one rank are a row.
+            one.rank == other.rank && !is_listed && !is_other_listed
+        });
+        for (step, of_row) in (0_u64..).zip(rows) {
+            let one = of_row[0].0;
+            if of_row.len() > 1 {
+                let mut cells = vec![path.span.number.into(), step.into()];
+                cells.extend(owner(one.rank, model));
+                let end = of_row[of_row.len() - 1].0.end;
+                cells.extend([
+                    one.start.abs_diff(path.span.begin).into(),
+                    end.abs_diff(one.start).into(),
+                    SEVERAL.into(),
+                    counted(of_row.len() as u64, "short step").into(),
+                ]);
+                cells.resize(columns.len(), Cell::Null);
+                table.push(cells);
+                continue;
+            }
             let crossing = one.crossing;
             let verdict = match (crossing, one.is_unmatched) {
                 (Some(crossing), _) if crossing.is_certain() => Some("certain"),
@@ -239,7 +265,7 @@ fn steps(paths: &[Path], model: &Model) -> Table {
                 one.start.abs_diff(path.span.begin).into(),
                 length(one).into(),
                 one.kind.text().into(),
-                one.name.as_str().into(),
+                (&*one.name).into(),
                 crossing.map(|one| one.margin_ns).into(),
                 crossing.and_then(|one| one.margin_uncertainty_ns).into(),
                 crossing.and_then(|one| one.uncertainty_ns).into(),
@@ -251,9 +277,34 @@ fn steps(paths: &[Path], model: &Model) -> Table {
     table
 }
 
+/// Which steps of a path have rows of their own: those that cross to another rank, and the longest, of equal ones the first.
+fn listed(segments: &[Segment]) -> Vec<bool> {
+    let mut listed = vec![segments.len() <= LISTED; segments.len()];
+    if segments.len() > LISTED {
+        let mut order: Vec<usize> = (0..segments.len()).collect();
+        order.select_nth_unstable_by_key(LISTED, |&place| {
+            (Reverse(length(&segments[place])), place)
+        });
+        order[..LISTED]
+            .iter()
+            .for_each(|&place| listed[place] = true);
+        for (listed, one) in listed.iter_mut().zip(segments) {
+            *listed |= one.crossing.is_some();
+        }
+    }
+    listed
+}
+
 fn notes(paths: &[Path], model: &Model) -> Vec<String> {
     let segments = || paths.iter().flat_map(|path| &path.segments);
     let mut notes = Vec::new();
+    for path in paths.iter().filter(|path| path.segments.len() > LISTED) {
+        notes.push(format!(
+            "the path of iteration {} has {} steps: the longest {LISTED} have rows of their own, what lies between them is put together ({SEVERAL}); what it consists of counts all",
+            path.span.number,
+            path.segments.len()
+        ));
+    }
     let inconclusive = segments().filter(|one| one.crossing.is_some_and(|one| !one.is_certain()));
     let inconclusive = inconclusive.count();
     if inconclusive > 0 {

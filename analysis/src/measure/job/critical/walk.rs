@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use super::course::{Course, Kind, Track};
+use super::course::{Course, Kind, Name, Track};
 
 /// A slow launch has waited for room in the queue if at least this many operations were submitted and not done.
 const QUEUED: usize = 4;
@@ -58,7 +58,7 @@ pub(super) trait Ranks {
 pub(super) struct Segment {
     pub(super) rank: usize,
     pub(super) kind: Kind,
-    pub(super) name: String,
+    pub(super) name: Name,
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) crossing: Option<Crossing>,
@@ -125,13 +125,13 @@ pub(super) fn walk<R: Ranks>(
 
 impl<R: Ranks> Walk<'_, R> {
     /// Goes back to a time, if that is earlier than now.
-    fn back_to(&mut self, time: i64, kind: Kind, name: &str) {
+    fn back_to(&mut self, time: i64, kind: Kind, name: impl Into<Name>) {
         let start = time.max(self.begin);
         if start < self.now {
             self.segments.push(Segment {
                 rank: self.rank,
                 kind,
-                name: name.to_owned(),
+                name: name.into(),
                 start,
                 end: self.now,
                 crossing: None,
@@ -155,16 +155,16 @@ impl<R: Ranks> Walk<'_, R> {
         let course = Rc::clone(&self.course);
         let one = &course.operations[number];
         if one.kind != Kind::Collective {
-            self.back_to(one.start, one.kind, &one.name);
+            self.back_to(one.start, one.kind, Rc::clone(&one.name));
             return At::Before(number);
         }
         let before = self.segments.len();
         let Some(meeting) = self.ranks.meeting(self.rank, one.start_ns) else {
-            self.back_to(one.start, Kind::Collective, &one.name);
+            self.back_to(one.start, Kind::Collective, Rc::clone(&one.name));
             self.mark(before, |segment| segment.is_unmatched = true);
             return At::Before(number);
         };
-        self.back_to(meeting.last, Kind::Collective, &meeting.name);
+        self.back_to(meeting.last, Kind::Collective, meeting.name.as_str());
         self.mark(before, |segment| segment.crossing = Some(meeting.crossing));
         if meeting.last_rank == self.rank {
             return At::Before(number);
@@ -200,18 +200,26 @@ impl<R: Ranks> Walk<'_, R> {
                 })
             });
         if let Some(other) = other_stream {
-            self.back_to(course.operations[other].end, Kind::Event, &one.name);
+            self.back_to(
+                course.operations[other].end,
+                Kind::Event,
+                Rc::clone(&one.name),
+            );
             return At::Within(other);
         }
         match (previous, one.launch) {
             (Some(previous), launch) if is_queued => {
                 // Without its call it may as well have been launched late.
                 let kind = launch.map_or(Kind::Unknown, |_| Kind::Queue);
-                self.back_to(course.operations[previous].end, kind, &one.name);
+                self.back_to(course.operations[previous].end, kind, Rc::clone(&one.name));
                 At::Within(previous)
             }
             (_, Some(launch)) => {
-                self.back_to(launch.end.min(one.start), Kind::Launch, &one.name);
+                self.back_to(
+                    launch.end.min(one.start),
+                    Kind::Launch,
+                    Rc::clone(&one.name),
+                );
                 At::Thread(launch.thread)
             }
             _ => At::Nowhere,
@@ -242,24 +250,28 @@ impl<R: Ranks> Walk<'_, R> {
             && let Some(waited_for) = self.waited_for(call)
         {
             let end = course.operations[waited_for].end;
-            self.back_to(end, Kind::Call, &call.name);
+            self.back_to(end, Kind::Call, Rc::clone(&call.name));
             return At::Within(waited_for);
         }
         if call.is_slow_launch
             && course.queued_at(call.start) >= QUEUED
             && let Some(made_room) = self.waited_for(call)
         {
-            self.back_to(course.operations[made_room].end, Kind::Call, &call.name);
+            self.back_to(
+                course.operations[made_room].end,
+                Kind::Call,
+                Rc::clone(&call.name),
+            );
             return At::Within(made_room);
         }
         let meeting = call
             .meets_ns
             .and_then(|start_ns| self.ranks.meeting(self.rank, start_ns))
-            .filter(|one| one.last < self.now && call.name.starts_with(&one.name));
+            .filter(|one| one.last < self.now && call.name.starts_with(one.name.as_str()));
         if let Some(meeting) = meeting {
-            return self.in_meeting(thread, &call.name, &meeting);
+            return self.in_meeting(thread, Rc::clone(&call.name), &meeting);
         }
-        self.back_to(call.start, Kind::Call, &call.name);
+        self.back_to(call.start, Kind::Call, Rc::clone(&call.name));
         At::Thread(thread)
     }
 
@@ -282,7 +294,7 @@ impl<R: Ranks> Walk<'_, R> {
             (call.start > since).then_some((call.end.min(self.now), *other))
         });
         let (end, other) = last.max()?;
-        self.back_to(end, Kind::HostWait, &piece.name);
+        self.back_to(end, Kind::HostWait, Rc::clone(&piece.name));
         Some(At::Thread(other))
     }
 
@@ -305,7 +317,7 @@ impl<R: Ranks> Walk<'_, R> {
     }
 
     /// In a call that could end on no rank before all had begun it.
-    fn in_meeting(&mut self, thread: usize, name: &str, meeting: &Meeting) -> At {
+    fn in_meeting(&mut self, thread: usize, name: Name, meeting: &Meeting) -> At {
         let before = self.segments.len();
         self.back_to(meeting.last, Kind::Collective, name);
         self.mark(before, |segment| segment.crossing = Some(meeting.crossing));
@@ -343,11 +355,11 @@ impl<R: Ranks> Walk<'_, R> {
         let from = from.max(self.begin);
         let first = track.pieces.partition_point(|piece| piece.end <= from);
         let pieces = track.pieces[first..].iter();
-        let mut seen: Vec<(i64, i64, Kind, String)> = pieces
+        let mut seen: Vec<(i64, i64, Kind, Name)> = pieces
             .take_while(|piece| piece.start < self.now)
             .map(|piece| {
                 let (start, end) = (piece.start.max(from), piece.end.min(self.now));
-                (start, end, piece.kind, piece.name.clone())
+                (start, end, piece.kind, Rc::clone(&piece.name))
             })
             .collect();
         // Code that ends between two samples, or begins there, is as long as a period longer than it was seen.
@@ -372,7 +384,7 @@ impl<R: Ranks> Walk<'_, R> {
         }
         for (start, end, kind, name) in seen.into_iter().rev() {
             self.unseen(end);
-            self.back_to(start, kind, &name);
+            self.back_to(start, kind, name);
         }
         self.unseen(from);
     }

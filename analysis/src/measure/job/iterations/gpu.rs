@@ -77,7 +77,7 @@ impl<'a> Gpu<'a> {
         let rows = records.operations.get(id.index())?.iter();
         gpu.operations = rows
             .map(|[start_ns, duration_ns, what, link, name]| {
-                let submission = records.gaps.submission(process, link);
+                let submission = records.gaps.submission(process, link, start_ns);
                 let mut bits = match what >> 1 {
                     one if one == Activity::Compute as u64 => COMPUTE,
                     one if one == Activity::Fill as u64 => COMPUTE,

@@ -147,7 +147,7 @@ pub(super) const FASTER: f64 = 0.2;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Saving {
     pub(super) name: String,
-    /// How long it takes alone in an iteration, the mean of the ranks.
+    /// How long it takes alone in a usual iteration, the mean of the ranks.
     pub(super) alone_ns: f64,
     pub(super) saved_ns: f64,
 }
@@ -166,17 +166,25 @@ pub(super) fn savings(
     let mut owns: Vec<f64> = Vec::new();
     // By name: the ranks that have it, and how much in an iteration.
     let mut alone: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
-    // So much of each rank's iterations can be parts at most: what belongs to an iteration may lie outside of it.
-    let mut most: Vec<f64> = Vec::new();
     for lane in lanes.iter().filter(|lane| !lane.iterations.is_empty()) {
-        let count = lane.iterations.len() as f64;
-        let own: u64 = lane.iterations.iter().map(own_ns).sum();
+        let mut lengths: Vec<u64> = lane.iterations.iter().map(own_ns).collect();
+        let own: u64 = lengths.iter().sum();
+        let usual_ns = median(&mut lengths) as f64;
+        // What belongs to an iteration may lie outside of it: its parts are no more than it is in all.
+        let all: u64 = parts(lane).iter().map(|(_, ns)| ns).sum();
+        let most = own.saturating_sub(others_ns(lane));
+        let within = if all > most {
+            most as f64 / all as f64
+        } else {
+            1.0
+        };
+        // What the parts are of all iterations, they are of the usual one: the first ones may be a hundred times longer.
+        let usually = within * usual_ns / own.max(1) as f64;
         for (name, ns) in parts(lane) {
             let of_ranks = alone.entry(name).or_default();
-            of_ranks.push((owns.len(), *ns as f64 / count));
+            of_ranks.push((owns.len(), usually * *ns as f64));
         }
-        owns.push(own as f64 / count);
-        most.push(own.saturating_sub(others_ns(lane)) as f64 / count);
+        owns.push(usual_ns);
     }
     let mut slowest_first: Vec<usize> = (0..owns.len()).collect();
     slowest_first.sort_by(|one, other| owns[*other].total_cmp(&owns[*one]));
@@ -187,7 +195,7 @@ pub(super) fn savings(
             let sum: f64 = of_ranks.iter().map(|(_, alone)| alone).sum();
             let less = of_ranks
                 .iter()
-                .map(|&(rank, alone)| owns[rank] - share * alone.min(most[rank]));
+                .map(|&(rank, alone)| owns[rank] - share * alone);
             // Ranks are in order; of those without it the slowest counts.
             let mut others = slowest_first.iter();
             let has_it = |rank: &usize| of_ranks.binary_search_by_key(rank, |one| one.0).is_ok();

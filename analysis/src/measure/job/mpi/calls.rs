@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::measure::job::operation::Operation;
-use crate::model::{Batch, Completion, MessageEnd, Model, MpiCall, TextId, entry};
+use crate::model::{Batch, Completion, Joint, MessageEnd, Model, MpiCall, TextId, entry};
 
 /// Calls that are kept of a process, the first ones: some 80 MB.
 const OF_PROCESS: usize = 1 << 20;
@@ -26,6 +26,10 @@ pub(super) enum Role {
     ToRoot,
     /// One in which each rank gets from those before it.
     Scan,
+    /// A collective without a number in which all may wait for all.
+    Joint,
+    /// Begins a request that was made before.
+    Start,
     /// Waits for requests.
     Wait,
     /// May wait for other ranks; the call does not say for which.
@@ -43,6 +47,7 @@ impl Role {
             "scan" | "exscan" => Self::Scan,
             "allgatherv" | "reduce_scatter" | "alltoallw" => Self::All,
             "wait" | "waitall" | "waitany" | "waitsome" => Self::Wait,
+            "start" | "startall" => Self::Start,
             _ => match Operation::of(name) {
                 Operation::Barrier => Self::Barrier,
                 operation if operation.is_mutual() => Self::All,
@@ -62,16 +67,22 @@ const OUTSIDE: [&str; 5] = [
 ];
 
 /// Functions of which the arguments do not say for whom they wait.
-const UNKNOWN: [&str; 9] = [
+const UNKNOWN: [&str; 15] = [
     "MPI_Probe",
     "MPI_Mprobe",
     "MPI_Mrecv",
-    "MPI_Win_fence",
+    "MPI_Comm_create_group",
+    "MPI_Comm_disconnect",
+    "MPI_Comm_free",
+    "MPI_Intercomm_create",
+    "MPI_Intercomm_merge",
     "MPI_Win_wait",
     "MPI_Win_start",
     "MPI_Win_complete",
     "MPI_Win_lock",
     "MPI_Win_unlock",
+    "MPI_Win_unlock_all",
+    "MPI_Win_flush",
 ];
 
 /// A call.
@@ -94,6 +105,8 @@ pub(super) struct Call {
     pub(super) role: Role,
     /// The requests that it completes: where they begin among those of its thread, and how many there are.
     pub(super) completes: (u32, u32),
+    /// It sends or receives a message that has no number.
+    pub(super) is_unnumbered: bool,
 }
 
 /// In place of a number that a call does not have.
@@ -131,6 +144,8 @@ pub(crate) struct Calls {
     pub(super) names: Vec<String>,
     /// By thread, without those that made no call.
     pub(super) threads: Vec<Thread>,
+    /// How often it asked by `MPI_Test` and its like whether requests are done, and how long it did that.
+    pub(super) tested: (u64, u64),
     /// Calls that were not kept because there were too many.
     pub(super) left_out: u64,
 }
@@ -146,13 +161,15 @@ impl Calls {
         self.threads.iter().map(|thread| thread.calls.len()).sum()
     }
 
-    /// How many messages and collectives with a root there are: by these, ranks wait for each other in more ways than in collectives of all alike.
+    /// How many messages there are, and collectives with a root, without a number, or that return before they are done: by these, ranks wait for each other in more ways than in
+    /// collectives of all alike.
     pub(crate) fn messages(&self) -> u64 {
         let calls = self.threads.iter().flat_map(|thread| &thread.calls);
         let messages = calls.filter(|call| match call.role {
             Role::Message => call.sends.is_some() || call.receives.is_some(),
-            Role::FromRoot | Role::ToRoot | Role::Scan => true,
-            Role::All | Role::Barrier | Role::Wait | Role::Unknown => false,
+            Role::FromRoot | Role::ToRoot | Role::Scan | Role::Joint => true,
+            Role::All | Role::Barrier => call.request != 0,
+            Role::Wait | Role::Unknown | Role::Start => false,
         });
         messages.count() as u64
     }
@@ -181,6 +198,28 @@ struct OfProcess {
 struct OfThread {
     calls: Vec<MpiCall>,
     completions: Vec<Completion>,
+    /// How often it asked whether requests are done, from where one time of that followed the other at once for how long, and when the last one ended.
+    tests: u64,
+    tested_ns: u64,
+    tested_until_ns: u64,
+}
+
+/// Between two times of asking whether a request is done a thread that waits does nothing else for so long.
+const ASKS_AGAIN_NS: u64 = 1_000_000;
+
+impl OfThread {
+    fn tests(&mut self, call: &MpiCall) {
+        if self.tests == 0 {
+            self.tested_until_ns = call.start_ns;
+        }
+        let pause_ns = call.start_ns.saturating_sub(self.tested_until_ns);
+        self.tests += 1;
+        self.tested_ns += match pause_ns {
+            ..ASKS_AGAIN_NS => call.end_ns.saturating_sub(self.tested_until_ns),
+            _ => call.end_ns - call.start_ns,
+        };
+        self.tested_until_ns = self.tested_until_ns.max(call.end_ns);
+    }
 }
 
 /// The calls of the processes of a file.
@@ -195,9 +234,14 @@ impl Recorder {
     pub(crate) fn take(&mut self, batch: &Batch) {
         for call in &batch.mpi {
             let process = entry(&mut self.processes, call.process.index());
+            if call.is_test {
+                entry(&mut process.threads, call.thread.index()).tests(call);
+                continue;
+            }
             let is_about = call.sends.is_some()
                 || call.receives.is_some()
                 || call.sequence.is_some()
+                || call.joint.is_some()
                 || call.request != 0;
             if !is_about && call.end_ns - call.start_ns < SHORT_NS {
                 continue;
@@ -228,6 +272,67 @@ impl Recorder {
     }
 }
 
+/// Whether a function sends or receives.
+fn is_message(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.contains("send") || name.contains("recv")
+}
+
+/// A communicator: its name, the rank of the process in it, and how many ranks it has.
+type Whose = (TextId, Option<u64>, Option<u64>);
+
+/// Collectives of a process that have no number: all ranks of a communicator call them in the same order, which numbers those of each function.
+#[derive(Debug, Default)]
+struct Order {
+    numbers: HashMap<(TextId, TextId), u64>,
+    /// The communicators of windows and of files, where all of the process have the same one.
+    windows: Option<Whose>,
+    files: Option<Whose>,
+}
+
+impl Order {
+    fn new(threads: &[OfThread]) -> Self {
+        let all = || threads.iter().flat_map(|thread| &thread.calls);
+        let only = |joint| {
+            let makers = all().filter(|call| call.joint == Some(joint));
+            let mut whose = makers.map(|call| (call.communicator, call.rank, call.ranks));
+            let first = whose.next()?;
+            whose.all(|other| other == first).then_some(first)
+        };
+        Self {
+            numbers: HashMap::new(),
+            windows: only(Joint::MakesWindow),
+            files: only(Joint::OpensFile),
+        }
+    }
+
+    /// The call with its communicator and number, if these are known.
+    fn of(&mut self, call: &MpiCall, joint: Joint) -> (MpiCall, Role) {
+        let whose = match joint {
+            Joint::Communicator | Joint::MakesWindow | Joint::OpensFile => {
+                Some((call.communicator, call.rank, call.ranks))
+            }
+            Joint::Window => self.windows,
+            Joint::File => self.files,
+        };
+        let known = whose.filter(|whose| whose.0 != TextId::EMPTY);
+        let Some((communicator, rank, ranks)) = known else {
+            return (*call, Role::Unknown);
+        };
+        let next = self.numbers.entry((communicator, call.name)).or_default();
+        let sequence = Some(*next);
+        *next += 1;
+        let call = MpiCall {
+            communicator,
+            rank,
+            ranks,
+            sequence,
+            ..*call
+        };
+        (call, Role::Joint)
+    }
+}
+
 impl OfProcess {
     fn finish(self, model: &Model, roles: &mut HashMap<TextId, Role>) -> Calls {
         let mut names: Vec<String> = Vec::new();
@@ -238,12 +343,16 @@ impl OfProcess {
                 names.len() as u32 - 1
             })
         };
+        let mut order = Order::new(&self.threads);
+        let mut tested = (0, 0);
         let mut threads = Vec::new();
         for mut of_thread in self.threads {
             of_thread
                 .calls
                 .sort_by_key(|call| (call.start_ns, call.end_ns));
             of_thread.completions.sort_by_key(|done| done.time_ns);
+            tested.0 += of_thread.tests;
+            tested.1 += of_thread.tested_ns;
             let mut completions = of_thread.completions.iter().peekable();
             let mut thread = Thread::default();
             for call in &of_thread.calls {
@@ -251,9 +360,13 @@ impl OfProcess {
                 if OUTSIDE.contains(&name) {
                     continue;
                 }
-                let role = match UNKNOWN.contains(&name) {
-                    true => Role::Unknown,
-                    false => *roles.entry(call.name).or_insert_with(|| Role::of(name)),
+                let (call, role) = match call.joint {
+                    Some(joint) => order.of(call, joint),
+                    None if UNKNOWN.contains(&name) => (*call, Role::Unknown),
+                    None => {
+                        let role = roles.entry(call.name).or_insert_with(|| Role::of(name));
+                        (*call, *role)
+                    }
                 };
                 let first = thread.requests.len();
                 while completions
@@ -287,6 +400,10 @@ impl OfProcess {
                     receives: call.receives.and_then(End::of),
                     role,
                     completes: (first as u32, (thread.requests.len() - first) as u32),
+                    is_unnumbered: role == Role::Message
+                        && call.sends.is_none()
+                        && call.receives.is_none()
+                        && is_message(name),
                 });
             }
             if !thread.calls.is_empty() {
@@ -296,6 +413,7 @@ impl OfProcess {
         Calls {
             names,
             threads,
+            tested,
             left_out: self.left_out,
         }
     }

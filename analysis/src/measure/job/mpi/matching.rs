@@ -1,6 +1,6 @@
 //! Calls of MPI matched over ranks: which calls of others each call depends on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::calls::{Call, Calls, End, NONE, Role};
@@ -38,6 +38,8 @@ pub(super) enum Kind {
     Scan,
     /// Ranks pass on what the root gives or gets, and wait for each other.
     Relay,
+    /// All wait for all in what is not compared by its arrivals: it has no number, or returned before it was done.
+    Joint,
 }
 
 impl Kind {
@@ -46,7 +48,7 @@ impl Kind {
         match self {
             Self::LateSender => "late_sender",
             Self::LateReceiver => "late_receiver",
-            Self::All => "all",
+            Self::All | Self::Joint => "all",
             Self::Barrier => "barrier",
             Self::LateRoot => "late_root",
             Self::AtRoot => "at_root",
@@ -87,12 +89,16 @@ pub(super) struct Timed {
     pub(super) end_ns: u64,
     pub(super) line: u32,
     pub(super) name: u32,
-    /// How many messages it sends and receives.
+    /// How many messages it sends and receives; a collective without a number counts as one.
     pub(super) messages: u8,
     /// The first of what it depends on, and how much that is.
     depends: (u32, u32),
     /// Whether something that it depends on is not in the traces, or what that is is not known.
     pub(super) is_unknown: bool,
+    /// Whether a message that it waits for has no number.
+    pub(super) is_unnumbered: bool,
+    /// Whether it waits for requests.
+    pub(super) is_wait: bool,
 }
 
 /// The calls of one thread.
@@ -114,6 +120,8 @@ pub(super) struct Group {
     pub(super) communicator: u32,
     /// The call of its root.
     root: Option<u32>,
+    /// Where it has no number: its function, by whose calls it was counted.
+    pub(super) joint: Option<u32>,
 }
 
 /// The calls of all ranks.
@@ -124,6 +132,8 @@ pub(super) struct Matched {
     pub(super) names: Vec<String>,
     pub(super) groups: Vec<Group>,
     depends: Vec<(Kind, On)>,
+    /// By process, how often it asked whether requests are done, and how long it did that.
+    pub(super) tested: Vec<(ProcessId, (u64, u64))>,
     /// Calls that are not compared because there are too many.
     pub(super) left_out: u64,
 }
@@ -194,6 +204,9 @@ impl Matched {
         let mut requests: Vec<Vec<u64>> = Vec::new();
         for one in processes {
             matched.left_out += one.calls.left_out;
+            if one.calls.tested.0 > 0 {
+                matched.tested.push((one.process, one.calls.tested));
+            }
             let own: Vec<u32> = one
                 .calls
                 .names
@@ -212,9 +225,12 @@ impl Matched {
                         line: matched.lines.len() as u32,
                         name: own[call.name as usize],
                         messages: u8::from(call.sends.is_some())
-                            + u8::from(call.receives.is_some()),
+                            + u8::from(call.receives.is_some())
+                            + u8::from(call.role == Role::Joint),
                         depends: (0, 0),
                         is_unknown: call.role == Role::Unknown,
+                        is_unnumbered: call.request == 0 && call.is_unnumbered,
+                        is_wait: call.role == Role::Wait,
                     });
                     matchable.push(Matchable {
                         call: *call,
@@ -230,7 +246,8 @@ impl Matched {
             }
         }
         let mut pairs: HashMap<Message, Pair> = HashMap::new();
-        let mut groups: HashMap<(u32, u32), u32> = HashMap::new();
+        // By communicator, number, and the function of those that have no number of their own.
+        let mut groups: HashMap<(u32, u32, Option<u32>), u32> = HashMap::new();
         let mut makers: HashMap<(ProcessId, u64), u32> = HashMap::new();
         for (place, one) in (0..).zip(&matchable) {
             let next = communicators.len() as u32;
@@ -247,11 +264,14 @@ impl Matched {
             }
             if one.call.sequence != NONE {
                 let list = &mut matched.groups;
+                let joint =
+                    (one.call.role == Role::Joint).then(|| matched.calls[place as usize].name);
                 let group = *groups
-                    .entry((communicator, one.call.sequence))
+                    .entry((communicator, one.call.sequence, joint))
                     .or_insert_with(|| {
                         list.push(Group {
                             communicator,
+                            joint,
                             ..Group::default()
                         });
                         list.len() as u32 - 1
@@ -277,8 +297,38 @@ impl Matched {
             });
         }
         let own = |one: &Matchable| communicators[&one.communicator];
+        let group_of = |place: u32| {
+            let one = &matchable[place as usize];
+            let joint = (one.call.role == Role::Joint).then(|| matched.calls[place as usize].name);
+            let key = (own(one), one.call.sequence, joint);
+            groups.get(&key).copied()
+        };
+        // By collective, the calls that wait for its requests: libraries go on with a collective within calls only.
+        let mut waits: HashMap<u32, Group> = HashMap::new();
+        for (place, one) in (0..).zip(&matchable) {
+            let line = matched.calls[place as usize].line as usize;
+            let process = matched.lines[line].process;
+            for request in completed(&requests[line], &one.call) {
+                let maker = makers.get(&(process, *request));
+                let begun = maker.filter(|maker| {
+                    let call = &matchable[**maker as usize].call;
+                    call.sequence != NONE
+                });
+                if let Some(group) = begun.and_then(|maker| group_of(*maker)) {
+                    let waits = waits.entry(group).or_default();
+                    if waits.calls.last() != Some(&place) {
+                        waits.calls.push(place);
+                    }
+                }
+            }
+        }
+        let mut waits: Vec<(u32, Group)> = waits.into_iter().collect();
+        waits.sort_unstable_by_key(|(group, _)| *group);
+        let first = matched.groups.len() as u32;
+        let waits_of: HashMap<u32, u32> =
+            waits.iter().map(|(group, _)| *group).zip(first..).collect();
         // What a call or a request of it depends on.
-        let depends_on = |place: u32, to: &mut Vec<(Kind, On)>| -> bool {
+        let depends_on = |place: u32, is_begun: bool, to: &mut Vec<(Kind, On)>| -> bool {
             let one = &matchable[place as usize];
             let mut is_known = true;
             let mut on = |kind, other: Option<u32>| match other {
@@ -299,14 +349,19 @@ impl Matched {
                 );
             }
             if one.call.sequence == NONE {
-                return is_known;
+                return is_known && one.call.role != Role::Start;
             }
-            let Some(&group) = groups.get(&(own(one), one.call.sequence)) else {
+            let Some(group) = group_of(place) else {
                 return false;
             };
             let of_group = &matched.groups[group as usize];
             let is_root = one.call.root == one.call.rank;
             match one.call.role {
+                Role::All | Role::Barrier | Role::Joint
+                    if is_begun || one.call.role == Role::Joint =>
+                {
+                    to.push((Kind::Joint, On::Group(group)));
+                }
                 Role::All => to.push((Kind::All, On::Group(group))),
                 Role::Barrier => to.push((Kind::Barrier, On::Group(group))),
                 Role::FromRoot if is_root => {}
@@ -333,26 +388,34 @@ impl Matched {
                     let last = before.max_by_key(|other| matched.calls[*other as usize].start);
                     to.extend(last.map(|last| (Kind::Scan, On::Call(last))));
                 }
-                Role::Message | Role::Wait | Role::Unknown => {}
+                // Not understood.
+                _ => return false,
+            }
+            if let Some(waits) = waits_of.get(&group).filter(|_| is_begun) {
+                to.push((Kind::Relay, On::Relays(*waits)));
             }
             is_known && of_group.is_whole
         };
         let mut depends = Vec::new();
         let mut found = Vec::with_capacity(matchable.len());
+        let mut unnumbered = Vec::new();
         for (place, one) in (0..).zip(&matchable) {
             let first = depends.len();
             let mut is_known = true;
             // What begins something returns at once.
             if one.call.request == 0 {
-                is_known &= depends_on(place, &mut depends);
+                is_known &= depends_on(place, false, &mut depends);
             }
             let line = matched.calls[place as usize].line as usize;
             let process = matched.lines[line].process;
-            let (from, count) = one.call.completes;
-            let completed = &requests[line][from as usize..(from + count) as usize];
-            for request in completed {
+            for request in completed(&requests[line], &one.call) {
                 match makers.get(&(process, *request)) {
-                    Some(&maker) => is_known &= depends_on(maker, &mut depends),
+                    Some(&maker) => {
+                        is_known &= depends_on(maker, true, &mut depends);
+                        if matchable[maker as usize].call.is_unnumbered {
+                            unnumbered.push(place);
+                        }
+                    }
                     None => is_known = false,
                 }
             }
@@ -362,6 +425,11 @@ impl Matched {
             call.depends = depends;
             call.is_unknown |= !is_known;
         }
+        for place in unnumbered {
+            matched.calls[place as usize].is_unnumbered = true;
+        }
+        let waits = waits.into_iter().map(|(_, waits)| waits);
+        matched.groups.extend(waits);
         matched.depends = depends;
         matched.names = names.list;
         matched
@@ -378,6 +446,37 @@ impl Matched {
             group
                 .calls
                 .sort_by_key(|call| (calls[*call as usize].start, *call));
+        }
+    }
+
+    /// Takes back what collectives without a number are said to wait for, those of one function and communicator together, where a rank ended one before another had begun it: ranks do
+    /// not wait for each other in them, or others belong together. `uncertainty_ns` says how far the clocks of two hosts may be apart.
+    pub(super) fn refuse(&mut self, uncertainty_ns: impl Fn(usize, usize) -> Option<u64>) {
+        let host = |call: &Timed| self.lines[call.line as usize].host;
+        let mut refused: HashSet<(u32, u32)> = HashSet::new();
+        for group in &self.groups {
+            let Some((name, last)) = group.joint.zip(group.calls.last()) else {
+                continue;
+            };
+            let last = &self.calls[*last as usize];
+            let is_before = |call: &u32| {
+                let call = &self.calls[*call as usize];
+                let apart_ns = uncertainty_ns(host(call), host(last));
+                apart_ns.is_some_and(|ns| call.end.saturating_add_unsigned(ns) < last.start)
+            };
+            if group.calls.iter().any(is_before) {
+                refused.insert((group.communicator, name));
+            }
+        }
+        for group in &mut self.groups {
+            let is_refused = |name: &u32| refused.contains(&(group.communicator, *name));
+            if group.joint.as_ref().is_some_and(is_refused) {
+                group.is_whole = false;
+                for call in &group.calls {
+                    let call = &mut self.calls[*call as usize];
+                    (call.depends, call.is_unknown) = ((0, 0), true);
+                }
+            }
         }
     }
 
@@ -399,6 +498,12 @@ impl Matched {
         let first = calls.partition_point(|call| call.end <= time);
         (range.start + first..).zip(&calls[first..])
     }
+}
+
+/// The requests that a call of a thread completes.
+fn completed<'r>(requests: &'r [u64], call: &Call) -> &'r [u64] {
+    let (from, count) = call.completes;
+    &requests[from as usize..(from + count) as usize]
 }
 
 /// The message that a call sends.

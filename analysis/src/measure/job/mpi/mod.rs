@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::containers::sets::IntervalSet;
 use crate::model::ProcessId;
 use clocks::Correction;
-use matching::Matched;
+use matching::{Kind, Matched};
 use waits::Waits;
 
 pub(crate) use calls::{Calls, Recorder};
@@ -29,19 +29,25 @@ pub(crate) use tables::{notes, tables};
 /// What a process did in its calls, by its own clock.
 #[derive(Debug, Default)]
 pub(crate) struct OfRank {
-    /// How many messages it sent and received.
+    /// How many messages it sent and received, and collectives without a number.
     pub(crate) messages: u64,
-    /// How long it waited in messages and in collectives with a root.
+    /// How often it came last for certain to collectives without a number.
+    pub(crate) last: u64,
+    /// How long it waited in all that is not compared by its arrivals: messages, collectives with a root, without a number, or that return before they are done.
     pub(crate) wait_ns: u64,
     /// The part of that in messages.
     pub(crate) message_wait_ns: u64,
-    /// How long it worked on its own while others waited for that, in messages and in collectives with a root.
+    /// How long it worked on its own while others waited for that.
     pub(crate) blame_ns: u64,
     /// How much longer than the median of the ranks it worked, between the collectives that all have.
     pub(crate) late_ns: u64,
+    /// How long it was in calls of which it is not known for which rank they waited.
+    pub(crate) unjudged_ns: u64,
+    /// The part of that in which it asked again and again whether requests are done.
+    pub(crate) tested_ns: u64,
     /// From its first call to the end of its last one.
     pub(crate) span: (u64, u64),
-    /// Its waits in messages, in order.
+    /// Its waits in messages, and in collectives that are not compared by their arrivals though all wait for all, in order.
     waits: Vec<(u64, u64)>,
 }
 
@@ -82,15 +88,23 @@ impl Job {
         uncertainty_ns: impl Fn(usize, usize) -> Option<u64>,
     ) {
         self.matched.move_to(common);
-        self.waits = Waits::new(&self.matched, |one, other| {
+        let apart_ns = |one: usize, other: usize| {
             let direct_ns = self
                 .apart_ns
                 .get(&(one.min(other), one.max(other)))
                 .copied();
             let over_others_ns = uncertainty_ns(one, other);
             direct_ns.into_iter().chain(over_others_ns).min()
-        });
+        };
+        self.matched.refuse(apart_ns);
+        self.waits = Waits::new(&self.matched, apart_ns);
+        let last: Vec<ProcessId> = last(&self.matched, apart_ns).collect();
         self.sum_up();
+        for process in last {
+            if let Some(rank) = self.ranks.get_mut(&process) {
+                rank.last += 1;
+            }
+        }
     }
 
     /// Which part of the calls is compared.
@@ -154,6 +168,8 @@ impl Job {
             rank.wait_ns += duration_ns;
             if wait.kind.is_of_message() {
                 rank.message_wait_ns += duration_ns;
+            }
+            if wait.kind.is_of_message() || wait.kind == Kind::Joint || call.is_wait {
                 rank.waits
                     .push((call.start_ns, call.start_ns + duration_ns));
             }
@@ -169,9 +185,58 @@ impl Job {
                 rank.blame_ns = rank.blame_ns.max(sum_ns);
             }
         }
+        for (place, call) in matched.calls.iter().enumerate() {
+            if let Some(rank) = ranks.get_mut(&matched.line(call).process) {
+                rank.unjudged_ns += unjudged_ns(matched, waits, place);
+            }
+        }
+        for (process, (_, tested_ns)) in &matched.tested {
+            if let Some(rank) = ranks.get_mut(process) {
+                rank.unjudged_ns += tested_ns;
+                rank.tested_ns += tested_ns;
+            }
+        }
         for rank in ranks.values_mut() {
             rank.waits.sort_unstable();
         }
+    }
+}
+
+/// The rank that came last to each collective without a number, where that is certain.
+fn last(
+    matched: &Matched,
+    apart_ns: impl Fn(usize, usize) -> Option<u64>,
+) -> impl Iterator<Item = ProcessId> {
+    let groups = matched.groups.iter();
+    let groups = groups.filter(|group| group.joint.is_some() && group.is_whole);
+    groups.filter_map(move |group| {
+        let [.., next, last] = group.calls[..] else {
+            return None;
+        };
+        let [next, last] = [next, last].map(|call| &matched.calls[call as usize]);
+        let [by, line] = [next, last].map(|call| matched.line(call));
+        let late_ns = last.start.abs_diff(next.start);
+        (late_ns > apart_ns(by.host, line.host)?).then_some(line.process)
+    })
+}
+
+/// Whether a call is in something of which it is not known for which rank it waited. That of a collective that was begun before may be any, where it is not seen for which it was.
+fn is_unjudged(matched: &Matched, waits: &Waits, place: usize) -> bool {
+    let call = &matched.calls[place];
+    let mut depends = matched.depends(call).iter();
+    let is_open =
+        call.is_wait && waits.of(place).is_none() && depends.any(|(kind, _)| *kind == Kind::Relay);
+    call.is_unknown || call.is_unnumbered || is_open
+}
+
+/// How long a call was in something of which it is not known for which rank it waited.
+fn unjudged_ns(matched: &Matched, waits: &Waits, place: usize) -> u64 {
+    let call = &matched.calls[place];
+    let duration_ns = (call.end - call.start).unsigned_abs();
+    match waits.of(place) {
+        Some(wait) if is_unjudged(matched, waits, place) => duration_ns - wait.duration_ns(),
+        None if is_unjudged(matched, waits, place) => duration_ns,
+        _ => 0,
     }
 }
 
@@ -181,14 +246,14 @@ fn axis(time: i64) -> u64 {
 }
 
 impl OfRank {
-    /// How long it waited in messages within a stretch of time.
+    /// How long its [waits](Self::waits) were within a stretch of time.
     pub(crate) fn waited_ns(&self, (start_ns, end_ns): (u64, u64)) -> u64 {
         self.waits_in((start_ns, end_ns))
             .map(|(start, end)| end - start)
             .sum()
     }
 
-    /// Its waits in messages within a stretch of time.
+    /// Its waits within a stretch of time.
     fn waits_in(&self, (start_ns, end_ns): (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
         let first = self.waits.partition_point(|wait| wait.1 <= start_ns);
         let waits = self.waits[first..]
@@ -197,7 +262,7 @@ impl OfRank {
         waits.map(move |wait| (wait.0.max(start_ns), wait.1.min(end_ns)))
     }
 
-    /// What is left of a stretch of time without its waits in messages.
+    /// What is left of a stretch of time without its waits.
     pub(crate) fn without_waits(&self, (start_ns, end_ns): (u64, u64)) -> Vec<(u64, u64)> {
         let (mut left, mut at) = (Vec::new(), start_ns);
         for (start, end) in self.waits_in((start_ns, end_ns)) {

@@ -288,9 +288,15 @@ fn usual_ns(matched: &Matched, waits: &Waits) -> Vec<i64> {
         let until = waits.of(place).map_or(call.start, |wait| wait.until);
         of_functions[call.name as usize].push(call.end - until);
     }
-    let usual = of_functions.iter_mut();
+    // Of functions of which nothing is known, the shortest call: that waited least.
+    let mut shortest = vec![i64::MAX; matched.names.len()];
+    for call in &matched.calls {
+        let known = &mut shortest[call.name as usize];
+        *known = (call.end - call.start).min(*known);
+    }
+    let usual = of_functions.iter_mut().zip(shortest);
     usual
-        .map(|all| lower_median(all).unwrap_or(i64::MAX))
+        .map(|(all, shortest)| lower_median(all).unwrap_or(shortest))
         .collect()
 }
 

@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::Job;
 use super::matching::Kind;
+use super::{Job, is_unjudged, unjudged_ns};
 use crate::measure::job::ranks::{RANK, rank_cells};
 use crate::model::{Model, ProcessId};
 use crate::table::{Column, Table};
+use crate::words::nanoseconds;
 
 /// Time in calls that is mentioned where it could not be judged.
 const MENTIONED_NS: u64 = 10_000_000;
@@ -52,12 +53,21 @@ pub(crate) fn notes(job: &Job) -> Vec<String> {
         .into_iter()
         .map(|(name, of)| {
             format!(
-                "{:.1} s in {} calls of {name} are not judged: for which rank they waited is not recorded, or that rank is not in these traces",
-                of.unknown_ns as f64 / 1e9,
+                "{} in {} calls of {name} are not judged: for which rank they waited is not recorded, or that rank is not in these traces",
+                nanoseconds(of.unknown_ns),
                 of.unknown_calls
             )
         })
         .collect();
+    let tested = job.matched.tested.iter().map(|(_, tested)| tested);
+    let tested = tested.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    if tested.1 >= MENTIONED_NS {
+        notes.push(format!(
+            "{} in which requests were asked for by MPI_Test until they were done ({} calls) are not judged",
+            nanoseconds(tested.1),
+            tested.0
+        ));
+    }
     if job.matched.left_out > 0 {
         notes.push(format!(
             "{} calls of MPI are not compared: of each rank the first ones are taken",
@@ -81,9 +91,9 @@ fn functions(job: &Job) -> BTreeMap<&str, OfFunction> {
             let sum = of.waits.entry(wait.kind).or_default();
             *sum = (sum.0 + 1, sum.1 + wait.duration_ns());
         }
-        if call.is_unknown {
+        if is_unjudged(matched, &job.waits, place) {
             of.unknown_calls += 1;
-            of.unknown_ns += duration_ns - wait.map_or(0, |wait| wait.duration_ns());
+            of.unknown_ns += unjudged_ns(matched, &job.waits, place);
         }
     }
     functions

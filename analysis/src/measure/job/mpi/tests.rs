@@ -1,7 +1,7 @@
 //! Jobs of a few calls, whose waits are known.
 
 use super::*;
-use crate::model::{Batch, Completion, MessageEnd, Model, MpiCall, Process, ThreadId};
+use crate::model::{Batch, Completion, Joint, MessageEnd, Model, MpiCall, Process, ThreadId};
 
 /// Ranks of one host, and what they did. Times are in microseconds.
 struct Told {
@@ -57,6 +57,27 @@ impl Told {
         for (rank, begin) in (0..).zip(begins) {
             let call = self.call(rank, "MPI_Barrier", (*begin, end));
             call.sequence = Some(number);
+        }
+    }
+
+    /// A collective without a number, which all ranks end at once unless `ends` say otherwise.
+    fn joint(&mut self, name: &str, begins: &[u64], ends: &[u64]) {
+        for ((rank, begin), end) in (0..).zip(begins).zip(ends) {
+            let call = self.call(rank, name, (*begin, *end));
+            call.joint = Joint::of(name);
+            if matches!(call.joint, Some(Joint::Window | Joint::File)) {
+                call.communicator = crate::model::TextId::EMPTY;
+                (call.rank, call.ranks) = (None, None);
+            }
+        }
+    }
+
+    /// A collective that is begun at one time and waited for from another one on.
+    fn begun(&mut self, number: u64, calls: &[(u64, u64, u64)]) {
+        for (rank, &(begins, waits, end)) in (0..).zip(calls) {
+            let call = self.call(rank, "MPI_Iallreduce", (begins, begins + 1));
+            (call.sequence, call.request) = (Some(number), 1_000 + number);
+            self.call(rank, "MPI_Wait", (waits, end)).request = 1_000 + number;
         }
     }
 
@@ -189,4 +210,114 @@ fn messages_without_the_other_side_are_not_judged() {
         notes.iter().any(|note| note.contains("MPI_Recv")),
         "{notes:?}"
     );
+}
+
+/// By rank: how long it waited, was waited for, was late by itself, and how often it was the last.
+fn all_told(job: &Job) -> Vec<[u64; 4]> {
+    let ranks = job.ranks().values();
+    ranks
+        .map(|rank| {
+            let [wait, blame, late] =
+                [rank.wait_ns, rank.blame_ns, rank.late_ns].map(|ns| ns / 1_000);
+            [wait, blame, late, rank.last]
+        })
+        .collect()
+}
+
+#[test]
+fn collectives_without_a_number_are_waits_for_the_last() {
+    for (makes, name) in [
+        ("MPI_Barrier", "MPI_Comm_dup"),
+        ("MPI_Win_create", "MPI_Win_fence"),
+        ("MPI_File_open", "MPI_File_write_at_all"),
+    ] {
+        let mut told = Told::new(3);
+        told.joint(makes, &[0, 0, 0], &[10, 10, 10]);
+        for step in 0..5 {
+            let at = 100 * step;
+            let begins = [at + 30, at + 90, at + 31];
+            told.joint(name, &begins, &[at + 110; 3]);
+        }
+        let job = told.job();
+        // From 110 to 130 and 190 they work, in the first step from 10 on.
+        let expected = [[300, 0, 0, 0], [0, 295, 295, 5], [295, 0, 5, 0]];
+        let mut found = all_told(&job);
+        found[0][2] = 0;
+        assert_eq!(found[0][0], expected[0][0], "{name} {found:?}");
+        assert!(found[1][1] >= 295 && found[1][2] >= 290, "{name} {found:?}");
+        assert_eq!(found[1][3], 5, "{name} {found:?}");
+        // What the rank did longer is saved.
+        let replay = job.replay();
+        let (was_ns, changed) = (replay.run(None), replay.run(Some(&|id| id.index() == 1)));
+        let saved_us = (was_ns.unwrap() - changed.unwrap()) / 1_000;
+        assert!((280..=300).contains(&saved_us), "{name} {saved_us}");
+        assert_eq!(notes(&job), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn collectives_that_do_not_wait_are_not_judged() {
+    let mut told = Told::new(2);
+    told.joint("MPI_Comm_dup", &[0, 0], &[10, 10]);
+    for step in 0..5 {
+        let at = 30_000 * step;
+        // The first one ends before the other has begun it.
+        let begins = [at + 20, at + 29_000];
+        told.joint("MPI_Comm_split", &begins, &[at + 20_000, at + 29_010]);
+    }
+    let job = told.job();
+    assert_eq!(all_told(&job).iter().map(|one| one[0]).sum::<u64>(), 0);
+    let notes = notes(&job);
+    assert!(
+        notes.iter().any(|note| note.contains("MPI_Comm_split")),
+        "{notes:?}"
+    );
+    assert!(job.ranks().values().all(|rank| rank.unjudged_ns > 0));
+}
+
+#[test]
+fn collectives_that_return_at_once_are_waits_where_they_are_waited_for() {
+    let mut told = Told::new(3);
+    told.barrier(0, &[0, 0, 0], 10);
+    for step in 0..5 {
+        let at = 1_000 * step;
+        // All begin at once; the library goes on when the last waits.
+        let calls = [at + 400, at + 900, at + 400].map(|waits| (at + 20, waits, at + 905));
+        told.begun(step + 1, &calls);
+    }
+    let found = all_told(&told.job());
+    let waited: Vec<u64> = found.iter().map(|one| one[0]).collect();
+    assert_eq!(waited, [2_500, 0, 2_500]);
+    assert!(found[1][1] >= 2_490 && found[1][2] >= 2_490, "{found:?}");
+}
+
+#[test]
+fn what_is_not_known_is_told() {
+    let mut told = Told::new(2);
+    told.barrier(0, &[0, 0], 10);
+    // A request that was made before is started; which message it is, is not known.
+    told.call(0, "MPI_Start", (20, 21)).request = 9;
+    told.call(0, "MPI_Wait", (22, 30_022)).request = 9;
+    // A receive from any rank.
+    told.call(0, "MPI_Recv", (40_000, 80_000));
+    // One that is asked for again and again.
+    for step in 1..=500 {
+        told.call(1, "MPI_Test", (100 * step, 100 * step + 1))
+            .is_test = true;
+    }
+    told.barrier(1, &[90_000, 90_000], 90_010);
+    told.send(0, 1, 0, (90_020, 90_021));
+    told.receive(1, 0, 0, (90_020, 90_021));
+    let job = told.job();
+    let notes = notes(&job);
+    for (time, call) in [
+        ("30.000 ms", "MPI_Wait"),
+        ("40.000 ms", "MPI_Recv"),
+        ("49.901 ms", "MPI_Test"),
+    ] {
+        let is_told = |note: &String| note.starts_with(time) && note.contains(call);
+        assert!(notes.iter().any(is_told), "{call} {notes:?}");
+    }
+    let unjudged: Vec<u64> = job.ranks().values().map(|rank| rank.unjudged_ns).collect();
+    assert_eq!(unjudged, [70_000_000, 49_901_000]);
 }

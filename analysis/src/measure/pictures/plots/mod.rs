@@ -4,10 +4,12 @@ mod bins;
 mod courses;
 mod durations;
 mod flame;
+mod run;
 
 pub use courses::Courses;
 pub use durations::KernelDurations;
 pub use flame::Flame;
+pub use run::RunHead;
 
 use crate::measure::Measure;
 
@@ -18,5 +20,6 @@ pub fn plots() -> Vec<(&'static str, Box<dyn Measure>)> {
         ("courses", Box::<Courses>::default()),
         ("durations", Box::<KernelDurations>::default()),
         ("flame", Box::<Flame>::default()),
+        ("run", Box::<RunHead>::default()),
     ]
 }

@@ -97,6 +97,7 @@ struct Nest {
 /// A call that goes on.
 #[derive(Debug, Clone, Copy)]
 struct Open {
+    category: Category,
     begin_ns: u64,
     is_drawn: bool,
     /// The id of its name in the overview.
@@ -191,6 +192,7 @@ impl Calls {
                     number.flatten().unwrap_or_default()
                 };
                 nest.open.push(Open {
+                    category,
                     begin_ns: time_ns,
                     is_drawn,
                     name: match &mut pen.overview {
@@ -240,6 +242,10 @@ impl Calls {
                         if let Some(overview) = &mut pen.overview {
                             let times = (begin_ns, end_ns);
                             overview.call(thread.tid, group.title(), times, open.name);
+                        }
+                        let is_of_mpi = |open: &Open| open.category == Category::Mpi;
+                        if is_of_mpi(&open) && !nest.open.iter().any(is_of_mpi) {
+                            pen.digest.mpi(end_ns - begin_ns);
                         }
                         self.sample(thread.tid, open, end_ns, pen);
                         if open.lock != 0 {

@@ -120,10 +120,12 @@ impl Locks {
             pen.tally.locks += 1;
             pen.digest.lock(LockUse {
                 name,
-                is_held: matches!(
-                    counts.kind.as_str(),
-                    "mutex" | "rwlock" | "spinlock" | "Python GIL"
-                ),
+                is_held: match counts.kind.as_str() {
+                    "mutex" | "rwlock" | "spinlock" | "Python GIL" => true,
+                    // As Python's locks are.
+                    "semaphore" => holder.is_some(),
+                    _ => false,
+                },
                 acquisitions: counts.acquisitions,
                 contended: counts.contended,
                 wait_ns: counts.wait_ns,

@@ -1,11 +1,11 @@
 //! Names for code that was made at run time and that is in no map of names: one for each mapping.
 
-use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::procfs;
 use crate::resolve::{KERNEL_START, Symbolized, unknown_frame};
 
 /// The mappings are read again after this many times the time that it took: a program that makes
@@ -43,7 +43,7 @@ impl Mappings {
         }
         let begin = Instant::now();
         // Of a process that has ended, what was seen before has to do.
-        let maps = fs::read_to_string(&self.path).unwrap_or_default();
+        let maps = procfs::text(&self.path).unwrap_or_default();
         if !maps.is_empty() {
             self.executable = parse(&maps);
         }
@@ -66,6 +66,14 @@ impl Mappings {
         }
     }
 
+    /// The absolute path of the file that is mapped at an address; `None` if there is none, or the process is gone.
+    pub fn file_at(&self, address: u64) -> Option<String> {
+        let maps = procfs::text(&self.path).ok()?;
+        let mut lines = maps.lines();
+        let line = lines.find(|line| range(line).is_some_and(|range| range.contains(&address)))?;
+        Some(line[line.find('/')?..].to_owned())
+    }
+
     fn name(&self, address: u64) -> Option<Arc<str>> {
         let after = self
             .executable
@@ -75,6 +83,13 @@ impl Mappings {
     }
 }
 
+/// The addresses of a line of `/proc/PID/maps`.
+fn range(line: &str) -> Option<Range<u64>> {
+    let (start, end) = line.split(' ').next()?.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    Some(number(start)?..number(end)?)
+}
+
 /// The executable mappings in the text of `/proc/PID/maps`, and their names. Neighbours without a
 /// file are one: compilers make theirs page by page.
 fn parse(maps: &str) -> Vec<(Range<u64>, Arc<str>)> {
@@ -82,17 +97,13 @@ fn parse(maps: &str) -> Vec<(Range<u64>, Arc<str>)> {
     let mut last_is_anonymous = false;
     for line in maps.lines() {
         // start-end permissions offset device inode path
-        let mut words = line.splitn(6, ' ');
-        let (Some(range), Some(permissions)) = (words.next(), words.next()) else {
+        let mut words = line.splitn(6, ' ').skip(1);
+        let (Some(Range { start, end }), Some(permissions)) = (range(line), words.next()) else {
             continue;
         };
-        let bounds = range.split_once('-').and_then(|(start, end)| {
-            let number = |text| u64::from_str_radix(text, 16).ok();
-            Some((number(start)?, number(end)?))
-        });
-        let Some((start, end)) = bounds.filter(|_| permissions.contains('x')) else {
+        if !permissions.contains('x') {
             continue;
-        };
+        }
         let path = words.nth(3).unwrap_or_default().trim();
         if path.is_empty() {
             match found.last_mut() {
@@ -141,6 +152,15 @@ mod tests {
         for (address, expected) in table {
             assert_eq!(mappings.name(address).as_deref(), expected, "{address:#x}");
         }
+    }
+
+    #[test]
+    fn files_have_absolute_paths() {
+        let mappings = Mappings::new(std::process::id());
+        let here = files_have_absolute_paths as fn() as usize as u64;
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(mappings.file_at(here), own.to_str().map(str::to_owned));
+        assert_eq!(mappings.file_at(0x10), None);
     }
 
     #[test]

@@ -173,7 +173,15 @@ impl Frames {
         });
         let value = match known.map(|module| module.value) {
             Some(value) => value,
-            None => self.new_file(resolver, CodeFile { path, build_id }),
+            None => {
+                // The loader has it as the program gave it, which may be below a folder that the program is no longer in.
+                let path = match path.starts_with(['/', '[']) {
+                    true => path,
+                    false => self.mappings.file_at(range.0).unwrap_or(path),
+                };
+                let path = resolver.real_path(&path, self.root.as_deref());
+                self.new_file(resolver, CodeFile { path, build_id })
+            }
         };
         self.modules.add(MappedModule {
             time_ns,

@@ -34,7 +34,7 @@ fn a_recorded_wait_for_a_lock_counts_once_with_what_was_seen_of_it() {
     });
     doings.take(&batch);
     let mut file = doings.0.lock().unwrap();
-    let (waits, _) = file.processes[0].waited(thread, &model);
+    let (waits, _) = file.processes[0].waited(thread, &[(100, 200), (300, 400)], &model);
     let lock = "waiting in pthread_mutex_lock, held in grow (pool.cc:42)";
     let told = [("[unknown]", 20 + 40), (lock, 50 + 50)];
     let told = told.map(|(place, ns)| (place.to_owned(), ns));
@@ -75,7 +75,57 @@ fn what_spins_in_a_call_or_a_recorded_wait_is_not_code_as_well() {
     doings.take(&batch);
     let mut file = doings.0.lock().unwrap();
     let own = &mut file.processes[0];
-    let (_, locked) = own.waited(thread, &model);
-    let ran: u64 = own.ran(thread, &locked, &model).0.values().sum();
+    let all = [(0, 1_000)];
+    let (_, locked) = own.waited(thread, &all, &model);
+    let ran: u64 = own.ran(thread, &all, &locked, &model).0.values().sum();
     assert_eq!(ran, 100 + 400);
+}
+
+#[test]
+fn what_the_gpu_hides_and_what_is_done_after_the_launch_is_no_cause() {
+    let mut model = Model::default();
+    let [hides, lates, after] = ["hides", "lates", "after"].map(|name| model.texts.intern(name));
+    model.threads.push(Default::default());
+    let (process, thread) = (ProcessId::new(0), ThreadId::new(0));
+    let mut doings = Doings::default();
+    doings.ask(0, process, vec![(100, 1_000)]);
+    let mut batch = Batch::default();
+    for (start_ns, end_ns, activity, link) in [
+        (100, 400, Activity::Compute, 0),
+        (1_000, 1_200, Activity::Comm, 9),
+    ] {
+        batch.gpu.push(GpuRecord {
+            start_ns,
+            end_ns,
+            activity,
+            link,
+            process,
+            kind: OpKind::Kernel,
+            ..GpuRecord::default()
+        });
+    }
+    for (start_ns, end_ns, name, link) in [
+        (150, 420, hides, 0),
+        (420, 600, lates, 0),
+        (600, 610, after, 9),
+        (610, 990, after, 0),
+    ] {
+        batch.host.push(HostSlice {
+            start_ns,
+            end_ns,
+            process,
+            thread,
+            name,
+            link,
+            kind: HostKind::Runtime,
+            ..HostSlice::default()
+        });
+    }
+    doings.take(&batch);
+    let found = doings.found(&model);
+    let (_, done) = &found[0];
+    let calls = [("hides", 20), ("lates", 180), ("after", 10)];
+    let calls = calls.map(|(name, ns)| (name.to_owned(), ns));
+    assert_eq!(done.calls, BTreeMap::from(calls));
+    assert_eq!((done.gpu[IDLE], done.queued_ns), (600, 390));
 }

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use super::definitions::Definition;
+use super::{Definition, Formula};
 
 /// One tag: its name and attributes.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,16 +32,8 @@ pub fn definitions(text: &str) -> Vec<Definition> {
             let Some(name) = attribute("name") else {
                 continue;
             };
-            let formula = match (attribute("expr"), attribute("block")) {
-                (Some(expression), _) => format!("= {expression}"),
-                (None, Some(block)) => {
-                    format!(
-                        "Block {block}, event {}",
-                        attribute("event").unwrap_or_default()
-                    )
-                }
-                (None, None) => String::new(),
-            };
+            let event = attribute("event").unwrap_or_default();
+            let formula = Formula::new(attribute("expr"), attribute("block"), &event);
             found.push((
                 open.clone(),
                 Definition {
@@ -141,7 +133,7 @@ mod tests {
                 (
                     definition.name.clone(),
                     definition.architectures.join(" "),
-                    definition.formula.clone(),
+                    definition.formula.to_string(),
                 )
             })
             .collect();

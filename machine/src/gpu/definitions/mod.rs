@@ -1,13 +1,52 @@
 //! GPU counters as ROCm describes them: `counter_defs.yaml` of rocprofiler-sdk (schema 1, and the form before it), and the XML files
 //! of older releases.
 
+mod loose_xml;
+
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use yaml_rust2::{Yaml, YamlLoader};
 
-use super::loose_xml;
-use rsys_machine::roots::{Roots, names};
+use crate::roots::{Roots, names};
+
+/// How the values of a counter come about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Formula {
+    /// An event that the hardware counts.
+    Event {
+        /// The block that counts it: `SQ`.
+        block: String,
+        /// The event's number.
+        event: u32,
+    },
+    /// It is computed from other counters ([`super::expression`]).
+    Computed(String),
+    /// The definition does not say.
+    Unknown,
+}
+
+impl Formula {
+    fn new(expression: Option<String>, block: Option<String>, event: &str) -> Self {
+        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+        match (given(expression), given(block), event.parse()) {
+            (Some(expression), ..) => Self::Computed(expression),
+            (None, Some(block), Ok(event)) => Self::Event { block, event },
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl Display for Formula {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Event { block, event } => write!(f, "Block {block}, event {event}"),
+            Self::Computed(expression) => write!(f, "= {expression}"),
+            Self::Unknown => Ok(()),
+        }
+    }
+}
 
 /// A counter for some architectures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,12 +57,13 @@ pub struct Definition {
     pub description: String,
     /// `gfx942` and so on.
     pub architectures: Vec<String>,
-    /// Block and event, or the expression that it is computed by.
-    pub formula: String,
+    /// How its values come about.
+    pub formula: Formula,
 }
 
 impl Definition {
     /// Whether the counter is for this architecture. `gfx9` stands for all of its family.
+    #[must_use]
     pub fn fits(&self, architecture: &str) -> bool {
         let family = |name: &str| {
             // The last two digits are minor version and stepping.
@@ -38,6 +78,7 @@ impl Definition {
     }
 
     /// The description's first sentence.
+    #[must_use]
     pub fn summary(&self) -> String {
         let end = self
             .description
@@ -167,7 +208,7 @@ fn of_yaml(text: &str) -> Result<Vec<Definition>> {
         let version = sdk["counters-schema-version"].as_i64().unwrap_or(1);
         if version != 1 {
             return Err(anyhow!(
-                "its schema has version {version}, and this rsys-avail knows version 1"
+                "its schema has version {version}, and version 1 is known here"
             ));
         }
         let counters = sdk["counters"].as_vec().map_or(&[][..], Vec::as_slice);
@@ -222,14 +263,10 @@ fn of_old_schema(name: &Yaml, counter: &Yaml) -> Vec<Definition> {
         .collect()
 }
 
-fn formula(definition: &Yaml) -> String {
-    let expression = written(&definition["expression"]);
-    let block = written(&definition["block"]);
-    match (expression.is_empty(), block.is_empty()) {
-        (false, _) => format!("= {expression}"),
-        (true, false) => format!("Block {block}, event {}", written(&definition["event"])),
-        (true, true) => String::new(),
-    }
+fn formula(definition: &Yaml) -> Formula {
+    let [expression, block, event] =
+        ["expression", "block", "event"].map(|key| written(&definition[key]));
+    Formula::new(Some(expression), Some(block), &event)
 }
 
 /// A plain value as a text on one line.
@@ -298,13 +335,13 @@ SQ_WAVES:
                     .collect()
             };
             assert_eq!(on("gfx942").len(), 1);
-            assert_eq!(on("gfx942")[0].formula, "Block SQ, event 4");
+            assert_eq!(on("gfx942")[0].formula.to_string(), "Block SQ, event 4");
             assert_eq!(on("gfx942")[0].summary(), "Count number of waves sent");
-            assert_eq!(on("gfx1030")[0].formula, "Block SQ, event 5");
+            assert_eq!(on("gfx1030")[0].formula.to_string(), "Block SQ, event 5");
             assert!(on("gfx1100").is_empty() && on("").is_empty());
         }
         let derived = of_yaml(SCHEMA_1).expect("good").pop().expect("one");
-        assert_eq!(derived.formula, "= 100*reduce(SQ_X,sum)/CU_NUM");
+        assert_eq!(derived.formula.to_string(), "= 100*reduce(SQ_X,sum)/CU_NUM");
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The model of one file as a part of the model of all.
 
+mod order;
+
 use super::{
-    Batch, CounterId, DeviceId, FrameId, Model, ProcessId, QueueId, StackId, TextId, ThreadId,
+    Batch, CounterId, DeviceId, FrameId, HostSlice, Model, ProcessId, QueueId, StackId, TextId,
+    ThreadId,
 };
 
 /// The model of a file, and the ids that what is in it has in the model of all files.
@@ -42,6 +45,12 @@ fn add<T: Default, Id>(ids: &mut Vec<Id>, (part, whole): (&[T], &mut Vec<T>), id
 }
 
 impl Part {
+    /// Whether nothing of the part is known to the whole yet.
+    #[must_use]
+    pub fn is_untold(&self) -> bool {
+        self.ids.texts.is_empty()
+    }
+
     /// Whether the part has anything that the whole does not know of.
     #[must_use]
     pub fn has_news(&self) -> bool {
@@ -104,7 +113,24 @@ impl Part {
     /// Gives the records of a batch the ids of the whole, which was told of all that they refer to.
     pub fn rename(&self, batch: &mut Batch) {
         let ids = &self.ids;
-        for record in &mut batch.gpu {
+        // All kinds of records are named here, and all fields of slices: none is forgotten.
+        let Batch {
+            gpu,
+            host,
+            marks,
+            samples,
+            counters,
+            collectives,
+            open_messages,
+            mpi,
+            completions,
+            locks,
+            lock_waits,
+            proxies,
+            memory,
+            gpu_ranges,
+        } = batch;
+        for record in gpu {
             new(&ids.processes, record.process.index(), &mut record.process);
             new(&ids.devices, record.device.index(), &mut record.device);
             new(&ids.queues, record.queue.index(), &mut record.queue);
@@ -117,60 +143,90 @@ impl Part {
                 new(&ids.texts, text.index(), text);
             }
         }
-        for slice in &mut batch.host {
-            new(&ids.processes, slice.process.index(), &mut slice.process);
-            new(&ids.threads, slice.thread.index(), &mut slice.thread);
-            new(&ids.texts, slice.name.index(), &mut slice.name);
+        for slice in host {
+            let HostSlice {
+                process,
+                thread,
+                name,
+                shapes,
+                arguments,
+                start_ns: _,
+                end_ns: _,
+                link: _,
+                bytes: _,
+                address: _,
+                stream: _,
+                number: _,
+                depth: _,
+                kind: _,
+                order: _,
+                effect: _,
+                is_open: _,
+            } = slice;
+            new(&ids.processes, process.index(), process);
+            new(&ids.threads, thread.index(), thread);
+            for text in [name, shapes, arguments] {
+                new(&ids.texts, text.index(), text);
+            }
         }
-        let messages = batch.open_messages.iter_mut();
-        for call in batch.collectives.iter_mut().chain(messages) {
+        for range in gpu_ranges {
+            new(&ids.processes, range.process.index(), &mut range.process);
+            new(&ids.devices, range.device.index(), &mut range.device);
+            new(&ids.queues, range.queue.index(), &mut range.queue);
+            new(&ids.texts, range.name.index(), &mut range.name);
+        }
+        for event in memory {
+            new(&ids.processes, event.process.index(), &mut event.process);
+            new(&ids.threads, event.thread.index(), &mut event.thread);
+        }
+        for call in collectives.iter_mut().chain(open_messages) {
             new(&ids.processes, call.process.index(), &mut call.process);
             new(&ids.threads, call.thread.index(), &mut call.thread);
             for text in [&mut call.name, &mut call.communicator, &mut call.data_type] {
                 new(&ids.texts, text.index(), text);
             }
         }
-        for call in &mut batch.mpi {
+        for call in mpi {
             new(&ids.processes, call.process.index(), &mut call.process);
             new(&ids.threads, call.thread.index(), &mut call.thread);
             for text in [&mut call.name, &mut call.communicator] {
                 new(&ids.texts, text.index(), text);
             }
         }
-        for done in &mut batch.completions {
+        for done in completions {
             new(&ids.processes, done.process.index(), &mut done.process);
             new(&ids.threads, done.thread.index(), &mut done.thread);
         }
-        for lock in &mut batch.locks {
+        for lock in locks {
             new(&ids.processes, lock.process.index(), &mut lock.process);
             for text in [&mut lock.kind, &mut lock.waiter, &mut lock.holder] {
                 new(&ids.texts, text.index(), text);
             }
         }
-        for wait in &mut batch.lock_waits {
+        for wait in lock_waits {
             new(&ids.processes, wait.process.index(), &mut wait.process);
             new(&ids.threads, wait.thread.index(), &mut wait.thread);
             for text in [&mut wait.function, &mut wait.holder] {
                 new(&ids.texts, text.index(), text);
             }
         }
-        for record in &mut batch.proxies {
+        for record in proxies {
             new(&ids.processes, record.process.index(), &mut record.process);
             for text in [&mut record.name, &mut record.communicator] {
                 new(&ids.texts, text.index(), text);
             }
         }
-        for mark in &mut batch.marks {
+        for mark in marks {
             new(&ids.processes, mark.process.index(), &mut mark.process);
             new(&ids.threads, mark.thread.index(), &mut mark.thread);
             new(&ids.texts, mark.name.index(), &mut mark.name);
         }
-        for sample in &mut batch.samples {
+        for sample in samples {
             new(&ids.processes, sample.process.index(), &mut sample.process);
             new(&ids.threads, sample.thread.index(), &mut sample.thread);
             new(&ids.stacks, sample.stack.index(), &mut sample.stack);
         }
-        for value in &mut batch.counters {
+        for value in counters {
             new(&ids.counters, value.counter.index(), &mut value.counter);
         }
     }

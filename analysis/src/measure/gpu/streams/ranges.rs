@@ -1,0 +1,109 @@
+//! Ranges of the program as the GPU saw them: from the begin of the first operation that was launched in a range to the end of the last.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Operation, Place, columns};
+use crate::model::{GpuRange, Model, QueueId, TextId};
+use crate::program::iteration_names::{is_default_marker, with_numbers_out};
+use crate::table::{Column, Table};
+
+/// Times of a stream in which it worked, side by side, and how long it had worked before each.
+#[derive(Debug, Default)]
+struct Busy(Vec<(u64, u64, u64)>);
+
+impl Busy {
+    fn of(list: &[Operation]) -> Self {
+        let mut busy: Vec<(u64, u64, u64)> = Vec::new();
+        for one in list {
+            match busy.last_mut() {
+                Some(last) if one.start_ns <= last.1 => last.1 = last.1.max(one.end_ns),
+                _ => busy.push((one.start_ns, one.end_ns, 0)),
+            }
+        }
+        let mut before_ns = 0;
+        for one in &mut busy {
+            one.2 = before_ns;
+            before_ns += one.1 - one.0;
+        }
+        Self(busy)
+    }
+
+    /// How long it had worked up to a time.
+    fn until(&self, time_ns: u64) -> u64 {
+        let behind = self.0.partition_point(|one| one.0 < time_ns);
+        let last = behind.checked_sub(1).map(|last| self.0[last]);
+        last.map_or(0, |(start_ns, end_ns, before_ns)| {
+            before_ns + end_ns.min(time_ns) - start_ns
+        })
+    }
+}
+
+/// What all ranges of a name on a stream are together.
+#[derive(Debug, Default)]
+struct Sum {
+    count: u64,
+    total_ns: u64,
+    busy_ns: u64,
+    max_ns: u64,
+}
+
+/// The table.
+pub(super) fn table(
+    streams: &BTreeMap<Place, Vec<Operation>>,
+    ranges: &[GpuRange],
+    order: &[usize],
+    model: &Model,
+) -> Table {
+    let busy: HashMap<QueueId, Busy> = streams
+        .iter()
+        .map(|(place, list)| (place.queue, Busy::of(list)))
+        .collect();
+    let none = Busy::default();
+    let mut names: HashMap<TextId, String> = HashMap::new();
+    let mut sums: BTreeMap<(Place, String), Sum> = BTreeMap::new();
+    for range in ranges {
+        let name = names.entry(range.name).or_insert_with(|| {
+            let name = model.text(range.name);
+            match is_default_marker(name) {
+                true => with_numbers_out(name),
+                false => name.to_owned(),
+            }
+        });
+        let place = Place::of(range.queue, range.process, order, model);
+        let sum = sums.entry((place, name.clone())).or_default();
+        let of_stream = busy.get(&range.queue).unwrap_or(&none);
+        sum.count += 1;
+        sum.total_ns += range.end_ns - range.start_ns;
+        sum.busy_ns += of_stream.until(range.end_ns) - of_stream.until(range.start_ns);
+        sum.max_ns = sum.max_ns.max(range.end_ns - range.start_ns);
+    }
+    let columns = columns(&[
+        Column::plain("range", "range"),
+        Column::plain("count", "count"),
+        Column::ns("total_ns", "from begin to end"),
+        Column::ns("busy_ns", "busy in it"),
+        Column::share("busy_share", "busy"),
+        Column::ns("max_ns", "longest"),
+    ]);
+    let title = "Ranges of the program as each stream saw them: from the first operation launched in them to the last";
+    let mut table = Table::new("gpu_ranges", title, &columns);
+    table.rows_in_text = 30;
+    let mut rows: Vec<_> = sums.into_iter().collect();
+    rows.sort_by_key(|((place, _), sum)| (place.device, Reverse(sum.total_ns)));
+    for ((place, name), sum) in rows {
+        let mut cells = place.cells(model);
+        cells.extend([
+            name.into(),
+            sum.count.into(),
+            sum.total_ns.into(),
+            sum.busy_ns.into(),
+            (sum.total_ns > 0)
+                .then(|| sum.busy_ns as f64 / sum.total_ns as f64)
+                .into(),
+            sum.max_ns.into(),
+        ]);
+        table.push(cells);
+    }
+    table
+}

@@ -1,0 +1,274 @@
+//! Whose the idle time of a GPU is: a call's that waited, or that of what the host did behind it. Files of PyTorch's profiler, written here.
+
+use crate::common::{self, Scratch};
+use rsys_analysis::advice::advise;
+use rsys_analysis::measure::Measure;
+use rsys_analysis::measure::host::cost::profiling_cost;
+use rsys_analysis::pass;
+use rsys_analysis::show::json;
+use serde_json::Value;
+
+/// Events of a process with one GPU; all times in microseconds.
+#[derive(Default)]
+struct Events {
+    list: Vec<String>,
+    links: u64,
+}
+
+impl Events {
+    fn add(&mut self, category: &str, name: &str, (from, to): (u64, u64), args: &str) {
+        let pid = match ["kernel", "gpu_memcpy"].contains(&category) {
+            true => 0,
+            false => 100,
+        };
+        let (from, length) = (from + 100_000, to - from);
+        self.list.push(format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{pid},"tid":1,"ts":{from},"dur":{length},"args":{{{args}}}}}"#
+        ));
+    }
+
+    fn link(&mut self) -> String {
+        self.links += 1;
+        format!(r#""correlation":{}"#, self.links)
+    }
+
+    /// A call, and the operations of the GPU that it asks for.
+    fn submit(&mut self, call: (&str, u64, u64), what: &str, operations: &[(u64, u64)]) {
+        let link = self.link();
+        self.add("cuda_runtime", call.0, (call.1, call.2), &link);
+        let (category, name) = match what {
+            "" => ("kernel", "gemm"),
+            what => ("gpu_memcpy", what),
+        };
+        for &time in operations {
+            self.add(category, name, time, &link);
+        }
+    }
+
+    fn launch(&mut self, at: u64, kernel: (u64, u64)) {
+        self.submit(("hipLaunchKernel", at, at + 5), "", &[kernel]);
+    }
+
+    fn call(&mut self, name: &str, time: (u64, u64)) {
+        let link = self.link();
+        self.add("cuda_runtime", name, time, &link);
+    }
+
+    fn python(&mut self, name: &str, time: (u64, u64)) {
+        self.add("python_function", name, time, "");
+    }
+
+    /// All that advice says, as JSON.
+    fn advised(&self) -> Value {
+        let scratch = Scratch::new();
+        let document = format!(r#"{{"traceEvents":[{}]}}"#, self.list.join(",\n"));
+        let file = scratch.write("one.trace.json", document.as_bytes());
+        let (names, mut measures): (Vec<&'static str>, Vec<Box<dyn Measure>>) =
+            common::advice_measures().into_iter().unzip();
+        let model = pass(&[file], &mut measures);
+        let answers = measures.iter_mut().map(|one| one.answer(&model, "job"));
+        let answers: Vec<_> = names.into_iter().zip(answers).collect();
+        let advised = json(&advise(&answers, &profiling_cost(&model)));
+        common::judge(&advised);
+        advised
+    }
+
+    /// Rule, place, and microseconds that each finding could save.
+    fn found(&self) -> Vec<(String, String, u64)> {
+        let advised = self.advised();
+        let findings = advised["findings"].as_array().cloned().unwrap_or_default();
+        let found = findings.iter().map(|one| {
+            let of = |key: &str| one[key].as_str().unwrap_or("").to_owned();
+            let saves_us = one["saves_ns"].as_u64().unwrap_or(0) / 1_000;
+            (of("rule"), of("place"), saves_us)
+        });
+        found.collect()
+    }
+}
+
+fn finding(rule: &str, place: &str, saves_us: u64) -> (String, String, u64) {
+    (rule.to_owned(), place.to_owned(), saves_us)
+}
+
+/// The host logs while the GPU works, and comes to wait when that has all but ended.
+#[test]
+fn a_wait_that_holds_the_host_shortly_is_not_the_cause() {
+    for (call, copy) in [
+        ("hipDeviceSynchronize", None),
+        (
+            "hipMemcpyWithStream",
+            Some("Memcpy DtoH (Device -> Pageable)"),
+        ),
+    ] {
+        let mut events = Events::default();
+        for step in 0..20 {
+            let at = 10_000 * step;
+            events.launch(at, (at + 100, at + 5_000));
+            events.python("train.py(20): log", (at + 10, at + 4_980));
+            match copy {
+                None => events.call(call, (at + 4_990, at + 5_010)),
+                Some(copy) => {
+                    let time = (at + 5_000, at + 5_005);
+                    events.submit((call, at + 4_990, at + 5_010), copy, &[time]);
+                }
+            }
+            events.python("train.py(30): augment", (at + 5_010, at + 10_000));
+        }
+        let place = "train.py(30): augment";
+        let expected = finding("host_code", place, 19 * 4_990);
+        assert_eq!(events.found(), [expected], "{call}");
+    }
+}
+
+/// The copy's call could go before the wait for data, which would hide nothing of that.
+#[test]
+fn a_wait_for_data_behind_another_wait_has_all_of_its_time() {
+    let mut events = Events::default();
+    for step in 0..10 {
+        let at = 20_000 * step;
+        let loads = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
+        events.add("user_annotation", loads, (at, at + 12_000), "");
+        events.launch(at + 12_100, (at + 12_200, at + 19_950));
+        events.call("hipDeviceSynchronize", (at + 12_300, at + 19_960));
+    }
+    let found = events.found();
+    let loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
+    assert_eq!(found, [finding("input_wait", loader, 9 * 12_000)]);
+}
+
+/// Releases and waits that last for long after the GPU has ended its work.
+#[test]
+fn what_a_call_lasts_past_the_end_of_the_work_is_its_own() {
+    for (call, rule) in [
+        ("hipFree", "memory_in_loop"),
+        ("hipDeviceSynchronize", "sync_in_loop"),
+    ] {
+        let mut events = Events::default();
+        for step in 0..20 {
+            let at = 2_000 * step;
+            events.launch(at, (at + 50, at + 100));
+            events.call(call, (at + 60, at + 1_260));
+        }
+        // From the end of the kernel to that of the call; what follows is more than the kernel took.
+        assert_eq!(events.found(), [finding(rule, call, 19 * 1_160)]);
+    }
+}
+
+#[test]
+fn pauses_within_graphs_count_once() {
+    let mut events = Events::default();
+    for step in 0..20 {
+        let at = 3_000 * step;
+        let kernels: Vec<(u64, u64)> = (0..200)
+            .map(|number| (at + 60 + number * 12, at + 64 + number * 12))
+            .collect();
+        events.submit(("hipGraphLaunch", at + 10, at + 40), "", &kernels);
+        events.call("hipStreamSynchronize", (at + 50, at + 2_470));
+    }
+    let expected = [
+        finding("graph_of_small_kernels", "hipGraphLaunch", 20 * 199 * 8),
+        // From the end of a graph to the next: all idle time is that of two findings.
+        finding("sync_in_loop", "hipStreamSynchronize", 19 * 608),
+    ];
+    assert_eq!(events.found(), expected);
+}
+
+/// Ten steps without pauses, before one of which a function takes `stall_us`.
+fn with_stall(stall_us: u64) -> Events {
+    let (mut events, mut at) = (Events::default(), 0);
+    for step in 0..10 {
+        if step == 5 {
+            events.python("train.py(99): evaluate", (at, at + stall_us));
+            at += stall_us;
+        }
+        for number in 0..9 {
+            let (launch, run) = (at + number * 20, at + 100 + number * 1_000);
+            events.add("cpu_op", "aten::mm", (launch, launch + 15), "");
+            events.launch(launch + 5, (run, run + 1_000));
+        }
+        at += 9_100;
+    }
+    events
+}
+
+#[test]
+fn one_long_stall_is_the_function_it_was_in() {
+    let stands_out = |stall_us| {
+        let found = with_stall(stall_us).found();
+        found
+            .into_iter()
+            .map(|one| (one.0, one.1))
+            .collect::<Vec<_>>()
+    };
+    let place = "train.py(99): evaluate".to_owned();
+    assert_eq!(stands_out(40_000), [("host_code".to_owned(), place)]);
+    // A tenth of a short trace may be chance, and is not that of many operators.
+    assert!(stands_out(10_000).is_empty());
+}
+
+#[test]
+fn a_function_between_launches_is_not_their_cost() {
+    let mut events = Events::default();
+    for step in 0..500 {
+        let at = 300 * step;
+        events.python("tokenise.py(5): encode", (at, at + 190));
+        events.add("cpu_op", "aten::mm", (at + 195, at + 215), "");
+        events.launch(at + 200, (at + 210, at + 330));
+    }
+    let found = events.found();
+    let rules: Vec<&str> = found.iter().map(|one| one.0.as_str()).collect();
+    assert_eq!(rules, ["host_code"], "{found:#?}");
+    assert_eq!(found[0].1, "tokenise.py(5): encode");
+    // It runs for 30 µs beside each kernel.
+    assert_eq!(found[0].2, 499 * 160);
+}
+
+/// Pinned copies to the GPU, kernels, and a small copy back whose call waits for all of that.
+#[test]
+fn a_call_that_waits_has_no_copies_of_others() {
+    let mut events = Events::default();
+    for step in 0..20 {
+        let at = 10_000 * step;
+        let pinned = "Memcpy HtoD (Pinned -> Device)";
+        let copy = ("hipMemcpyAsync", at + 10, at + 20);
+        events.submit(copy, pinned, &[(at + 30, at + 5_030)]);
+        events.launch(at + 100, (at + 5_030, at + 9_030));
+        let back = ("hipMemcpyWithStream", at + 305, at + 9_055);
+        let time = (at + 9_035, at + 9_040);
+        events.submit(back, "Memcpy DtoH (Device -> Pageable)", &[time]);
+    }
+    let expected = [
+        finding("exposed_copies", "hipMemcpyAsync", 20 * 4_000),
+        finding("blocking_copies", "hipMemcpyWithStream", 19 * 990 + 20 * 5),
+    ];
+    assert_eq!(events.found(), expected);
+}
+
+/// After the ids of calls begin anew, an operation belongs to the last call before it.
+#[test]
+fn links_that_come_again_are_told_apart() {
+    let mut events = Events::default();
+    for window in 0..3 {
+        events.links = 0;
+        for step in 0..20 {
+            let at = window * 30_000 + step * 1_000;
+            events.launch(at + 10, (at + 30, at + 430));
+        }
+    }
+    let advised = events.advised();
+    let notes = advised["notes"].as_array().cloned().unwrap_or_default();
+    assert!(
+        !notes
+            .iter()
+            .any(|note| note.as_str().unwrap_or("").contains("queued")),
+        "{advised:#}"
+    );
+}
+
+/// Titles stand in tables, which cut longer texts.
+#[test]
+fn titles_have_room_in_tables() {
+    for (rule, title) in rsys_analysis::advice::rule_names() {
+        assert!(title.chars().count() <= 72, "{rule}: {title}");
+    }
+}

@@ -1,0 +1,10 @@
+//! Hardware counters of whole GPUs, by AMD's `libhsa-amd-aqlprofile64`: the library writes the commands that start and read counters, and a queue of
+//! our own on each GPU executes them.
+//!
+//! As for the SMI libraries, runtime and library live in a process of their own, the [`reader`]: the profiled program is not touched, and what goes wrong
+//! there ends there.
+
+mod device;
+pub mod events;
+mod library;
+pub mod reader;
