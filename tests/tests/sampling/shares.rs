@@ -208,7 +208,7 @@ fn rounds_in_step_with_the_clock() -> TestResult {
 /// Where a program is in the kernel is sampled at the kernel's ticks alone, however fine the clock of user code is.
 #[test]
 fn time_in_the_kernel_belongs_to_who_spends_it() -> TestResult {
-    const SECONDS: u32 = 4;
+    const SECONDS: u32 = 8;
     let ticks = f64::from(SECONDS) * kernel_ticks_per_second();
     for (clock, no_perf) in [("perf", "0"), ("perf", "1"), ("timer", "0")] {
         let options = ["--clock", clock, "--no-perf", no_perf];
@@ -231,12 +231,14 @@ fn time_in_the_kernel_belongs_to_who_spends_it() -> TestResult {
             "{by_perf} samples by perf"
         );
         let shares = trace.shares_of("kernel_time")?;
+        // Where the program has to wait for a processor a tick's sample stands for several.
+        let draws = ticks.min(shares.draws());
         for function in ["computes", "calls", "touches"] {
             let expected = outcome.number(function)?;
             let measured = shares.total_share(function);
             assert!(
-                (measured - expected).abs() < share_bound(expected, ticks),
-                "{options:?}: {function} has {measured:.3}, expected {expected:.3}"
+                (measured - expected).abs() < share_bound(expected, draws),
+                "{options:?}: {function} has {measured:.3}, expected {expected:.3} ({draws:.0} draws)"
             );
         }
     }
