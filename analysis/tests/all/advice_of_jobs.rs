@@ -227,6 +227,36 @@ fn a_late_rank_of_pytorch_has_the_function_that_it_was_in() {
     assert_eq!(found[0]["evidence"]["cause"], "host_code");
 }
 
+/// PyTorch's profiler recorded ten steps, paused and recorded ten more, each time in a file, in which collectives have no numbers.
+#[test]
+fn recordings_of_a_job_in_one_folder_have_their_straggler() {
+    let file = |rank: u64, recording: u64| {
+        let mut events = Vec::new();
+        for step in 0..20 {
+            let at = 100_000 + 60_000_000 * recording + 50_000 * step;
+            let computes_us = if rank == 1 { 45_000 } else { 20_000 };
+            let link = |number: u64| format!(r#""correlation":{}"#, 2 * step + number);
+            let group = format!(
+                r#"{},"Collective name":"allreduce","dtype":"Float","In msg nelems":4096,"Out msg nelems":4096,"Group size":2,"Process Group Name":"0","Process Group Ranks":"[0, 1]""#,
+                link(2)
+            );
+            let (arrives, ends) = (at + computes_us, at + 45_200);
+            events.push(("kernel", "gemm", at, arrives, link(1)));
+            events.push(("kernel", "ncclDevKernel_AllReduce", arrives, ends, group));
+        }
+        kineto(rank, &events)
+    };
+    let files = [file(0, 0), file(1, 0), file(0, 1), file(1, 1)];
+    let found = of_files(&files);
+    assert_eq!(
+        told(&found)[0],
+        ("straggler", "rank 1: gemm"),
+        "{found:#?}"
+    );
+    // Forty times 25 ms, but for the first of each recording.
+    assert!((940..=1000).contains(&saves_ms(&found[0])), "{found:#?}");
+}
+
 /// Both ranks compute 20 ms in an iteration, and in every other one the first or the second 8 ms more, before a collective of 0.2 ms.
 #[test]
 fn two_ranks_that_are_late_in_turn_cost_all_that_is_lost() {

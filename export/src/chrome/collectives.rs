@@ -87,7 +87,8 @@ fn pytorch_name(function: &str) -> String {
     match name {
         "AllGather" => "_allgather_base".to_owned(),
         "ReduceScatter" => "_reduce_scatter_base".to_owned(),
-        "AllToAll" | "AllToAllv" => "all_to_allv".to_owned(),
+        "AllToAll" => "all_to_all".to_owned(),
+        "AllToAllv" => "all_to_allv".to_owned(),
         "Bcast" => "broadcast".to_owned(),
         name => name.to_lowercase(),
     }
@@ -227,6 +228,11 @@ impl Collectives {
         let (given, got) = match name.as_str() {
             "_allgather_base" => (elements, elements.saturating_mul(members)),
             "_reduce_scatter_base" => (elements.saturating_mul(members), elements),
+            // What RCCL's call has for each rank PyTorch counts for all.
+            "all_to_all" | "alltoall" | "alltoall_base" => {
+                let all = elements.saturating_mul(members);
+                (all, all)
+            }
             _ => (elements, elements),
         };
         write!(

@@ -286,7 +286,7 @@ fn copy_cells(copies: &mut [&mut Sums]) -> [Cell; 5] {
     let bandwidth = is_known.then(|| bytes as f64 * 1e9 / time_ns as f64);
     [
         count.into(),
-        bytes.into(),
+        (sizeless < count).then_some(bytes).into(),
         duration_ns.into(),
         time_ns.into(),
         bandwidth.into(),

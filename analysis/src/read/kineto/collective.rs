@@ -348,9 +348,14 @@ fn of_kernel(record: &GpuRecord, args: &Args, bytes: &[u8], model: &mut Model) -
     );
     let function = model.text(name);
     let gets = function.contains("scatter") || function.contains("recv");
-    let elements = if gets { got } else { given };
     let number_of = |text: &[u8]| number(text).and_then(|number| u64::try_from(number).ok());
     let group_size = number_of(args.group_size.of(bytes));
+    // PyTorch counts what a rank has for all ranks, RCCL what it has for each.
+    let parts = match function {
+        "all_to_all" | "alltoall" | "alltoall_base" => group_size.unwrap_or(1).max(1),
+        _ => 1,
+    };
+    let elements = if gets { got } else { given };
     let members = Members::read(&list, group_size);
     let place = |rank: u64| members.as_ref()?.place(rank);
     let (is_ours, group_rank) = (
@@ -390,7 +395,7 @@ fn of_kernel(record: &GpuRecord, args: &Args, bytes: &[u8], model: &mut Model) -
         communicator,
         data_type,
         sequence,
-        bytes: elements.saturating_mul(size),
+        bytes: elements.saturating_mul(size) / parts,
         rank: model
             .process(record.process)
             .rank

@@ -57,6 +57,18 @@ fn kernels_without_numbers_count_by_time_and_messages_by_the_other_side() {
     assert_eq!(found, expected);
 }
 
+/// RCCL's call says how much goes to each rank; PyTorch counts what goes to all, but for operations whose parts differ.
+#[test]
+fn exchanges_have_the_bytes_of_each_rank() {
+    let found = of_rank_5(&[
+        operation("allreduce", 1, ""),
+        operation("all_to_all", 2, ""),
+        operation("all_to_allv", 3, ""),
+    ]);
+    let bytes: Vec<u64> = found.iter().map(|call| call.bytes).collect();
+    assert_eq!(bytes, [32, 10, 32]);
+}
+
 /// PyTorch's `Rank` is the root of a broadcast, and the other side of a message.
 #[test]
 fn the_rank_that_a_kernel_names_is_not_always_the_callers() {

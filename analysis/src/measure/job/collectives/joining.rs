@@ -48,6 +48,11 @@ pub(super) struct Shape {
 }
 
 impl Shape {
+    /// The bytes, unless they are not known: no collective that moves data moves none.
+    pub(super) fn known_bytes(&self) -> Option<u64> {
+        (self.bytes > 0).then_some(self.bytes)
+    }
+
     /// Of operations of which the function's name is known alone.
     pub(super) fn of_name(name: TextId) -> Self {
         Self {

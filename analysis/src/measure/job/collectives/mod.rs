@@ -15,6 +15,7 @@ mod meetings;
 mod part;
 mod proxies;
 mod readings;
+mod recordings;
 mod records;
 mod remarks;
 mod replay;

@@ -13,6 +13,7 @@ use super::clocks::{Clocks, HostClock};
 use super::gathering::Gathering;
 use super::joining::{BY_CALL, FUSED, Lane, Member, Operations};
 use super::map::Map;
+use super::recordings::recordings;
 use super::records::{Conduct, Group, GroupTotals, Instance, Late, Part, Rows, ShapeTotals, Study};
 use crate::measure::job::mpi;
 use crate::measure::job::operation::Operation;
@@ -44,6 +45,7 @@ impl Study {
     /// Matches what was read.
     pub(super) fn new(mut gathering: Gathering, model: &Model) -> Self {
         let copied = gathering.copied();
+        let recordings = recordings(&gathering, &copied, model);
         let grain_ns = match gathering.tick_ns {
             0 | 1 => 0,
             tick_ns => tick_ns,
@@ -70,7 +72,7 @@ impl Study {
             (0..gathering.processes.len()).map(ProcessId::new).collect();
         order.sort_by_key(|&id| model.process(id).order());
         let mut hosts: HashMap<&str, usize> = HashMap::new();
-        let mut places: BTreeMap<(TextId, &str, Option<Pair>), usize> = BTreeMap::new();
+        let mut places: BTreeMap<(TextId, &str, usize, Option<Pair>), usize> = BTreeMap::new();
         let (mut of_mpi, mut folders) = (Vec::new(), HashMap::new());
         for id in order {
             let gathered = std::mem::take(&mut gathering.processes[id.index()]);
@@ -113,9 +115,11 @@ impl Study {
                     true => folder_of(&process.file),
                     false => "",
                 };
+                let recording = recordings.get(&(id, member.communicator));
+                let recording = recording.copied().unwrap_or(0);
                 let groups = &mut study.groups;
                 let place = *places
-                    .entry((member.communicator, folder, pair))
+                    .entry((member.communicator, folder, recording, pair))
                     .or_insert_with(|| {
                         groups.push(Group {
                             communicator: model.text(member.communicator).to_owned(),

@@ -301,7 +301,7 @@ fn operations(study: &Study, model: &Model) -> Table {
         table.push(vec![
             model.text(shape.name).into(),
             model.text(shape.data_type).into(),
-            shape.bytes.into(),
+            shape.known_bytes().into(),
             group.name().into(),
             ranks.into(),
             total.count.into(),
@@ -353,7 +353,7 @@ fn instances(study: &Study, model: &Model) -> Table {
             group.name().into(),
             one.sequence.into(),
             model.text(shape.name).into(),
-            shape.bytes.into(),
+            shape.known_bytes().into(),
             one.start_skew_ns.into(),
             one.end_skew_ns.into(),
             one.latency_min_ns.into(),
