@@ -12,10 +12,10 @@ use crate::measure::job::critical;
 use crate::measure::job::iterations;
 use crate::measure::job::iterations::{Iterations, Lane, Options, Part};
 use crate::measure::{Measure, notes};
-use crate::model::Model;
 use crate::pass::pass_counted;
-use crate::read::BytesRead;
 use crate::table::Answer;
+use rsys_traces::model::Model;
+use rsys_traces::read::BytesRead;
 
 /// Who made the others wait in collectives, and why; with the model of all files, which has processes and notices only. Each file is read alone, by one of
 /// `jobs` threads. `read_bytes` counts the bytes of the first reading, for progress.

@@ -11,10 +11,10 @@ use rsys_analysis::measure::gpu::timeline::Timeline;
 use rsys_analysis::measure::host::calls::Calls;
 use rsys_analysis::measure::host::functions::Functions;
 use rsys_analysis::measure::host::pauses::Pauses;
-use rsys_analysis::model::{
+use rsys_synthetic::memory::{Counting, live_bytes};
+use rsys_traces::model::{
     Batch, Frame, GpuRecord, HostSlice, Model, Sample, StackId, TextId, ThreadId,
 };
-use rsys_synthetic::memory::{Counting, live_bytes};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;

@@ -8,7 +8,7 @@
 //! | [`stream`] | rows from a thread of their own: a query is read while it runs, whatever its length |
 //! | [`places`] | processes, threads, GPUs and queues of a file |
 //!
-//! [`OPENER`] is what `rsys_analysis::read::understand` takes.
+//! [`OPENER`] is what `rsys_traces::read::understand` takes.
 
 #![forbid(unsafe_code)]
 
@@ -20,8 +20,8 @@ mod stream;
 
 use std::path::Path;
 
-use rsys_analysis::model::Kinds;
-use rsys_analysis::read::{FurtherKind, OpenError, Opened};
+use rsys_traces::model::Kinds;
+use rsys_traces::read::{FurtherKind, OpenError, Opened};
 use rusqlite::{Connection, OpenFlags};
 
 /// What files of SQLite begin with (<https://www.sqlite.org/fileformat2.html>, 1.3.1).

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rsys_analysis::model::{
+use rsys_traces::model::{
     Counter, CounterId, Device, DeviceId, Model, Process, ProcessId, Queue, QueueId, Thread,
     ThreadId,
 };

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use rsys_analysis::model::{Batch, Model, Notice};
-use rsys_analysis::read::{BATCH_RECORDS, Reader};
+use rsys_traces::model::{Batch, Model, Notice};
+use rsys_traces::read::{BATCH_RECORDS, Reader};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 

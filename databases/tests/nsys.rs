@@ -1,7 +1,7 @@
 //! Exports of Nsight Systems, made by hand after the schema of its documentation.
 
-use rsys_analysis::model::{Activity, Batch, HostKind, Kinds, Model, OpKind};
 use rsys_databases::OPENER;
+use rsys_traces::model::{Activity, Batch, HostKind, Kinds, Model, OpKind};
 use rusqlite::Connection;
 
 /// Process 70, threads 70 and 71, as the file numbers them.

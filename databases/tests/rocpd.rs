@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use rsys_analysis::model::{Batch, HostKind, Kinds, Model};
 use rsys_databases::OPENER;
+use rsys_traces::model::{Batch, HostKind, Kinds, Model};
 use rusqlite::Connection;
 
 /// Tables that all versions have. `#` stands for what is behind the names.

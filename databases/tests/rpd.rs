@@ -1,7 +1,7 @@
 //! Databases of rocmProfileData, made by hand: whose operations are that are linked with no call.
 
-use rsys_analysis::model::{Batch, Kinds, Model};
 use rsys_databases::OPENER;
+use rsys_traces::model::{Batch, Kinds, Model};
 use rusqlite::Connection;
 
 const TABLES: &str = "

@@ -1,6 +1,6 @@
 //! The calls of the chosen processes, as the writers of databases want them.
 
-use rsys_analysis::model::Communication;
+use rsys_traces::model::Communication;
 
 use crate::Failure;
 use crate::rows::{ByWord, Word, each};

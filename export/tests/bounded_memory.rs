@@ -6,13 +6,13 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use rsys_analysis::measure::Measure;
-use rsys_analysis::model::{
-    Basis, Batch, Device, DeviceId, Frame, GpuRecord, HostKind, HostSlice, Model, OpKind, Process,
-    ProcessId, Queue, QueueId, Sample, StackId, TextId, Thread, ThreadId,
-};
 use rsys_export::{Format, Output, Selection};
 use rsys_synthetic::memory::{Counting, peak_bytes};
 use rsys_tables::record::Recorder;
+use rsys_traces::model::{
+    Basis, Batch, Device, DeviceId, Frame, GpuRecord, HostKind, HostSlice, Model, OpKind, Process,
+    ProcessId, Queue, QueueId, Sample, StackId, TextId, Thread, ThreadId,
+};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;

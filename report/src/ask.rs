@@ -9,8 +9,8 @@ use rsys_analysis::measure::host::cost::{is_of_nothing, profiling_cost};
 use rsys_analysis::measure::{Measure, Named, of_summary};
 use rsys_analysis::pass_counted;
 use rsys_analysis::program::iteration_names::is_default_marker;
-use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::{Answer, Cell, Table};
+use rsys_traces::read::BytesRead;
 
 use crate::absent::{folded, of_nothing};
 use crate::cache;

@@ -215,7 +215,7 @@ pub fn command() -> clap::Command {
 
 /// Does what the arguments say; returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
-    rsys_analysis::read::understand(&[rsys_databases::OPENER]);
+    rsys_traces::read::understand(&[rsys_databases::OPENER]);
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {

@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 use clap::Args;
 use rsys_analysis::measure::host::cost::profiling_cost;
 use rsys_analysis::measure::job::collectives::{Job, Part};
-use rsys_analysis::model::Notice;
 use rsys_analysis::parquet::PartError;
 use rsys_analysis::ranks;
-use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::{Answer, Table};
+use rsys_traces::model::Notice;
+use rsys_traces::read::BytesRead;
 
 use crate::cache;
 use crate::inputs::{Asked, Inputs};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rsys_analysis::perfetto::{Decoder, EventKind, TrackIndex, sample_time_base};
 use rsys_proto::message::Torn;
+use rsys_traces::perfetto::{Decoder, EventKind, TrackIndex, sample_time_base};
 
 /// The time bases of samples that are counted elsewhere, as `rsys-sample` names them.
 const OTHER_TIMES: [&[u8]; 3] = [b"waiting-time ns", b"gpu-time ns", b"call-time ns"];

@@ -6,9 +6,9 @@ use anyhow::Result;
 use clap::Args;
 use rsys_analysis::compare::{Run, Side, compare, measures};
 use rsys_analysis::measure::pictures::spread::Spread;
-use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::Answer;
 use rsys_analysis::{pass_counted, show};
+use rsys_traces::read::BytesRead;
 
 use crate::cache;
 use crate::inputs::{Inputs, Jobs, terminal_width};

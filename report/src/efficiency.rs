@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use rsys_analysis::measure::gpu::efficiency::{By, Options};
-use rsys_analysis::work::peaks::{Peaks, Rates};
+use rsys_traces::work::peaks::{Peaks, Rates};
 use toml::{Table, Value};
 
 use crate::inputs::Inputs;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use rsys_analysis::model::count_as_communication;
 use rsys_analysis::table::{Answer, Table};
-use rsys_analysis::{processors, read, show};
+use rsys_analysis::{processors, show};
+use rsys_traces::model::count_as_communication;
+use rsys_traces::read;
 
 use crate::cache::answers::{Answers, Kept};
 use crate::cache::{self, Choice};

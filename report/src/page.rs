@@ -7,9 +7,9 @@ use rsys_analysis::measure::gpu::efficiency::Efficiency;
 use rsys_analysis::measure::job::iterations::Options;
 use rsys_analysis::measure::pictures::plots::plots;
 use rsys_analysis::ranks;
-use rsys_analysis::read::BytesRead;
 use rsys_analysis::show::{self, Picture};
 use rsys_analysis::table::{Answer, Cell};
+use rsys_traces::read::BytesRead;
 
 use crate::ask::{everything, has_iterations};
 use crate::inputs::Inputs;

@@ -7,9 +7,10 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use rsys_analysis::model::Notice;
 use rsys_analysis::parquet::PartError;
-use rsys_analysis::{ranks, read};
+use rsys_analysis::ranks;
+use rsys_traces::model::Notice;
+use rsys_traces::read;
 
 /// Where parts are, and which are made.
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rsys_analysis::read::BytesRead;
+use rsys_traces::read::BytesRead;
 
 /// Nothing is shown of what takes less.
 const FIRST: Duration = Duration::from_secs(1);

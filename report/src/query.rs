@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use rsys_analysis::measure::Measure;
-use rsys_analysis::read::BytesRead;
 use rsys_analysis::show::{ToTerminal, printable};
 use rsys_analysis::{answers, pass_in_order};
 use rsys_query::{Failure, Form};
 use rsys_tables::catalog::{TABLES, Table};
 use rsys_tables::record::Recorder;
 use rsys_tables::store::Store;
+use rsys_traces::read::BytesRead;
 
 use crate::absent::NOTHING;
 use crate::cache::{self, Identity};

@@ -19,7 +19,7 @@ use rsys_proto::schema::{
 use crate::contents::Contents;
 use crate::temp_output::TempOutput;
 use crate::trace_info::explain_of;
-use rsys_analysis::perfetto::facts::{MetadataReader, RECOVERED};
+use rsys_traces::perfetto::facts::{MetadataReader, RECOVERED};
 
 /// What stands behind the name of the file as it was.
 const KEPT: &str = "cut";

@@ -12,10 +12,10 @@ use rsys_proto::packets::Packets;
 use rsys_proto::reader::{ReadError, Truncation};
 use rsys_proto::schema::{ClockSnapshot, SystemInfo, TrackDescriptor};
 
-use rsys_analysis::perfetto::clocks::{TraceClocks, WallClock};
-use rsys_analysis::perfetto::facts::{Facts, MetadataReader};
-use rsys_analysis::perfetto::losses::Losses;
-use rsys_analysis::read::foreign_kind;
+use rsys_traces::perfetto::clocks::{TraceClocks, WallClock};
+use rsys_traces::perfetto::facts::{Facts, MetadataReader};
+use rsys_traces::perfetto::losses::Losses;
+use rsys_traces::read::foreign_kind;
 
 /// How much of a trace is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

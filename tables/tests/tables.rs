@@ -4,15 +4,15 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use rsys_analysis::measure::Measure;
-use rsys_analysis::model::{
-    Basis, Batch, Counter, CounterId, CounterValue, Device, DeviceId, Frame, GpuRecord, HostKind,
-    HostSlice, Mark, Model, OpKind, Process, ProcessId, Queue, QueueId, Sample, StackId, Thread,
-    ThreadId,
-};
 use rsys_tables::catalog;
 use rsys_tables::record::Recorder;
 use rsys_tables::store::{PART_ROWS, Store};
 use rsys_tables::view::{Validity, Values, View};
+use rsys_traces::model::{
+    Basis, Batch, Counter, CounterId, CounterValue, Device, DeviceId, Frame, GpuRecord, HostKind,
+    HostSlice, Mark, Model, OpKind, Process, ProcessId, Queue, QueueId, Sample, StackId, Thread,
+    ThreadId,
+};
 
 /// A file that goes away with its owner.
 struct Scratch(PathBuf);

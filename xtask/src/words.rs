@@ -23,7 +23,7 @@ const PHRASES: [(&str, &str); 9] = [
 ];
 
 /// The folders whose code is part of what we ship.
-const PRODUCT: [&str; 13] = [
+const PRODUCT: [&str; 14] = [
     "agent",
     "analysis",
     "avail",
@@ -37,6 +37,7 @@ const PRODUCT: [&str; 13] = [
     "report",
     "sampler",
     "tables",
+    "traces",
 ];
 
 /// Prints where such phrases stand.

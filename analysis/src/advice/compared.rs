@@ -8,7 +8,7 @@ use super::rule::is_worth_of;
 use crate::measure::job::collectives::{TOGETHER, UNJUDGED};
 use crate::table::Answer;
 use crate::table::view::{View, rows, tidy};
-use crate::words::nanoseconds;
+use rsys_traces::words::nanoseconds;
 
 /// A rank that made the others wait in collectives.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::compared::{Compared, Reported, compared};
-use crate::model::{WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK};
 use crate::table::Answer;
 use crate::table::view::{View, rows, tidy};
+use rsys_traces::model::{WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK};
 
 /// A time span of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -26,7 +26,7 @@ use crate::measure::host::lives::Lives;
 use crate::measure::host::pauses::Pauses;
 use crate::measure::job::stuck::Stuck;
 use crate::table::{Answer, Cell, Column, Table};
-use crate::words::nanoseconds;
+use rsys_traces::words::nanoseconds;
 
 /// The most findings that are reported.
 const FINDINGS: usize = 10;

@@ -20,8 +20,8 @@ pub use self::side::{Run, Side, measures};
 
 use self::names::pairs;
 use self::statistics::{Change, Estimate, Verdict};
-use crate::model::{Activity, OpKind, classify};
 use crate::table::{Answer, Cell, Column, Table};
+use rsys_traces::model::{Activity, OpKind, classify};
 
 /// What has less of the time of its kind is not what makes a run slow.
 const WORTH_SHARE: f64 = 0.001;

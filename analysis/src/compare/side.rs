@@ -13,9 +13,9 @@ use crate::measure::host::calls::Calls;
 use crate::measure::host::functions::Functions;
 use crate::measure::host::lives::Lives;
 use crate::measure::pictures::spread::{Spread, Stretch};
-use crate::model::Model;
 use crate::table::Answer;
 use crate::table::view::{View, rows};
+use rsys_traces::model::Model;
 
 /// From so many runs on, those tell how much is chance.
 const REPETITIONS_MIN: usize = 3;

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::model::entry;
+use rsys_traces::model::entry;
 
 /// So many values are kept as they are, where nothing else is said.
 pub(crate) const EXACT_MAX: usize = 65_536;

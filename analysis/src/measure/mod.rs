@@ -17,8 +17,8 @@ pub mod pictures;
 
 use std::collections::BTreeSet;
 
-use crate::model::{Batch, DeviceId, Kinds, Model, ProcessId};
 use crate::table::{Answer, Cell, Column};
+use rsys_traces::model::{Batch, DeviceId, Kinds, Model, ProcessId};
 
 /// A question, while records are read.
 pub trait Measure: Send {

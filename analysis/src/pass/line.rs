@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Input;
 use crate::measure::Measure;
-use crate::model::Batch;
+use rsys_traces::model::Batch;
 
 /// Batches that stand in the line at most: so far questions may be apart.
 const BATCHES: usize = 8;

@@ -12,10 +12,10 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 
 use crate::measure::Measure;
-use crate::model::{Batch, Kinds, Model, Notice, Part};
-use crate::read::{self, BytesRead};
 use crate::table::Answer;
 use line::Line;
+use rsys_traces::model::{Batch, Kinds, Model, Notice, Part};
+use rsys_traces::read::{self, BytesRead};
 
 /// How many processors this process may use.
 #[must_use]

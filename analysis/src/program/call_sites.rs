@@ -5,9 +5,9 @@
 //! contained so far, but for the last of each thread: a call is recorded when it ends.
 
 use crate::containers::packed_rows::PackedRows;
-use crate::model::entry;
-use crate::model::{Basis, Batch, HostSlice, Model, StackId, ThreadId};
 use crate::program::code_place::program_part;
+use rsys_traces::model::entry;
+use rsys_traces::model::{Basis, Batch, HostSlice, Model, StackId, ThreadId};
 
 /// In place of a function where a call has no stack and no sample was taken within it, or none shows a function of the program.
 pub(crate) const NOT_SEEN: &str = "[no sample within the call]";

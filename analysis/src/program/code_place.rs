@@ -2,10 +2,10 @@
 
 use rsys_proto::{is_library_header, is_runtime_file};
 
-use crate::model::{
+use crate::table::Cell;
+use rsys_traces::model::{
     Frame, INTERPRETER_LOCK, LockWait, Model, StackId, WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK,
 };
-use crate::table::Cell;
 
 /// Whether a function is Python: such frames have their source file in place of a loaded file.
 pub(crate) fn is_python(frame: &Frame, model: &Model) -> bool {

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::{Frame, Model, StackId, TextId};
+use rsys_traces::model::{Frame, Model, StackId, TextId};
 
 /// What an operator's function looks like, and what the operator is called.
 #[derive(Debug, Clone, Copy)]

@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::model::{HostKind, HostSlice, Model, TextId, Texts, is_loader, is_of_loader};
 use crate::program::iteration_names::{is_default_marker, with_numbers_out};
+use rsys_traces::model::{HostKind, HostSlice, Model, TextId, Texts, is_loader, is_of_loader};
 
 /// A time in which one of them was the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl Scopes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Texts;
+    use rsys_traces::model::Texts;
 
     #[test]
     fn the_innermost_counts() {

@@ -3,11 +3,11 @@
 use crate::common::{self, batch, model, stack, thread};
 use rsys_analysis::advice::{advise, rule_names};
 use rsys_analysis::measure::host::cost::profiling_cost;
-use rsys_analysis::model::{
+use rsys_analysis::show::json;
+use rsys_traces::model::{
     Account, Activity, Basis, Batch, Counter, CounterId, CounterValue, Device, DeviceId, Effect,
     GpuRecord, HostKind, HostSlice, LockWait, Model, OpKind, Process, ProcessId, Sample,
 };
-use rsys_analysis::show::json;
 use serde_json::Value;
 
 const MS: u64 = 1_000_000;

@@ -5,10 +5,10 @@ use rsys_analysis::advice::advise;
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::host::cost::profiling_cost;
 use rsys_analysis::measure::job::stuck::Stuck;
-use rsys_analysis::model::{
+use rsys_analysis::show::json;
+use rsys_traces::model::{
     Basis, Batch, HostKind, HostSlice, Model, Process, ProcessId, Sample, Thread, ThreadId,
 };
-use rsys_analysis::show::json;
 use serde_json::Value;
 
 const S: u64 = 1_000_000_000;

@@ -6,10 +6,10 @@ use crate::common::{self, Scratch};
 use rsys_analysis::advice::advise;
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::host::cost::profiling_cost;
-use rsys_analysis::read::BytesRead;
 use rsys_analysis::show::json;
 use rsys_analysis::{pass, ranks};
 use rsys_synthetic::{Cause, Fault, Job};
+use rsys_traces::read::BytesRead;
 use serde_json::Value;
 
 const MS: u64 = 1_000_000;
@@ -248,11 +248,7 @@ fn recordings_of_a_job_in_one_folder_have_their_straggler() {
     };
     let files = [file(0, 0), file(1, 0), file(0, 1), file(1, 1)];
     let found = of_files(&files);
-    assert_eq!(
-        told(&found)[0],
-        ("straggler", "rank 1: gemm"),
-        "{found:#?}"
-    );
+    assert_eq!(told(&found)[0], ("straggler", "rank 1: gemm"), "{found:#?}");
     // Forty times 25 ms, but for the first of each recording.
     assert!((940..=1000).contains(&saves_ms(&found[0])), "{found:#?}");
 }

@@ -4,11 +4,11 @@ use crate::common::{self, model, stack, thread};
 use rsys_analysis::advice::advise;
 use rsys_analysis::measure::host::cost::profiling_cost;
 use rsys_analysis::measure::job::collectives::Collectives;
-use rsys_analysis::model::{
+use rsys_analysis::show::json;
+use rsys_traces::model::{
     Basis, Batch, CollectiveCall, HostKind, HostSlice, Model, Process, ProcessId, Sample, Thread,
     ThreadId,
 };
-use rsys_analysis::show::json;
 use serde_json::Value;
 
 const MS: u64 = 1_000_000;

@@ -3,7 +3,7 @@
 use crate::common::{batch, model, row, rows, sum, thread};
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::host::calls::Calls;
-use rsys_analysis::model::{HostKind, HostSlice, Model};
+use rsys_traces::model::{HostKind, HostSlice, Model};
 use serde_json::Value;
 
 /// Thread, name, begin, end, depth.

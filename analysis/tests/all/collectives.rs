@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use crate::common::{Scratch, row, rows};
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::job::collectives::Collectives;
-use rsys_analysis::model::{
+use rsys_analysis::ranks;
+use rsys_analysis::table::Answer;
+use rsys_synthetic::{Cause, Fault, HostClock, Job, simulate};
+use rsys_traces::model::{
     Activity, Batch, CollectiveCall, GpuRecord, HostKind, HostSlice, Model, Process, ProcessId,
     ThreadId,
 };
-use rsys_analysis::ranks;
-use rsys_analysis::read::BytesRead;
-use rsys_analysis::table::Answer;
-use rsys_synthetic::{Cause, Fault, HostClock, Job, simulate};
+use rsys_traces::read::BytesRead;
 use serde_json::Value;
 
 const MICROSECOND: u64 = 1_000;

@@ -3,7 +3,7 @@
 use crate::common::{batch, model, row, rows, stack, sum, thread};
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::gpu::copies::Copies;
-use rsys_analysis::model::{
+use rsys_traces::model::{
     Activity, Basis, Batch, Effect, GpuRecord, HostSlice, Model, OpKind, Sample, TextId,
 };
 

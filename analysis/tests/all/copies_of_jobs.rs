@@ -7,9 +7,9 @@ use crate::common::{Scratch, rows};
 use rsys_analysis::measure::job::collectives;
 use rsys_analysis::measure::job::iterations::Options;
 use rsys_analysis::ranks;
-use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::Answer;
 use rsys_synthetic::{Cause, Fault, HostClock, Job};
+use rsys_traces::read::BytesRead;
 use serde_json::{Value, json};
 
 const RANKS: usize = 6;

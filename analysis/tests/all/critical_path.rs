@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use crate::common::{self, Scratch, judge, rows};
 use rsys_analysis::measure::job::iterations::Options;
 use rsys_analysis::ranks;
-use rsys_analysis::read::BytesRead;
 use rsys_analysis::show;
 use rsys_analysis::table::Answer;
 use rsys_proto::{
@@ -13,6 +12,7 @@ use rsys_proto::{
     ProcessTrack, ThreadTrack, TraceWriter, TrackSequence, Value as Datum,
 };
 use rsys_synthetic::{Cause, Fault, HostClock, Job};
+use rsys_traces::read::BytesRead;
 use serde_json::Value;
 
 const AMOUNT_NS: u64 = 8_000_000;

@@ -3,7 +3,7 @@
 use crate::common::{batch, model, row, rows, stack, sum, thread};
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::host::functions::{By, Functions};
-use rsys_analysis::model::{Basis, Model, Sample, StackId};
+use rsys_traces::model::{Basis, Model, Sample, StackId};
 use serde_json::Value;
 
 fn sample(index: usize, stack: StackId, weight: u64, basis: Basis) -> Sample {

@@ -8,7 +8,7 @@ use rsys_analysis::measure::gpu::timeline::Timeline;
 use rsys_analysis::measure::job::iterations::{
     Assign, Field, Iterations, Lane, MarkerKind, Options, Sums, Verdict, answer,
 };
-use rsys_analysis::model::{
+use rsys_traces::model::{
     Activity, Batch, CollectiveCall, DeviceId, GpuRecord, HostKind, HostSlice, Mark, Model, OpKind,
 };
 use serde_json::Value;
@@ -27,7 +27,7 @@ impl Told {
             batch: Batch::default(),
             links: 0,
         };
-        told.model.threads[0].process = rsys_analysis::model::ProcessId::new(0);
+        told.model.threads[0].process = rsys_traces::model::ProcessId::new(0);
         told
     }
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::common::{Scratch, row, rows, sum};
 use rsys_analysis::measure::job::iterations::{Assign, Options};
 use rsys_analysis::ranks;
-use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::Answer;
 use rsys_synthetic::{Cause, Fault, Job};
+use rsys_traces::read::BytesRead;
 use serde_json::Value;
 
 /// The traces of a job.

@@ -4,11 +4,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::gpu::launch::Launch;
-use rsys_analysis::model::{
+use rsys_analysis::table::{Answer, Cell};
+use rsys_traces::model::{
     Basis, Batch, Device, DeviceId, Frame, GpuRecord, HostKind, HostSlice, Model, Process,
     ProcessId, Sample, StackId, Thread, ThreadId,
 };
-use rsys_analysis::table::{Answer, Cell};
 
 /// The functions of stacks, ranges and kernels.
 const NAMES: [&str; 6] = [

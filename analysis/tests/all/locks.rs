@@ -3,8 +3,8 @@
 use crate::common::{batch, model, row, rows, stack, sum, thread};
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::host::locks::Locks;
-use rsys_analysis::model::{Basis, LockCounts, LockWait, Model, ProcessId, Sample, StackId};
 use rsys_analysis::table::Answer;
+use rsys_traces::model::{Basis, LockCounts, LockWait, Model, ProcessId, Sample, StackId};
 
 fn wait(model: &mut Model, function: &str, (start_ns, end_ns): (u64, u64)) -> LockWait {
     LockWait {

@@ -3,8 +3,8 @@
 use crate::common::{batch, model, row, rows, stack, sum, thread};
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::gpu::memory::Memory;
-use rsys_analysis::model::{Basis, HostSlice, Sample};
 use rsys_analysis::table::Answer;
+use rsys_traces::model::{Basis, HostSlice, Sample};
 
 /// Name, begin, end, address, bytes.
 type Drawn = (&'static str, u64, u64, u64, u64);

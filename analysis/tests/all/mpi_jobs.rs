@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use crate::common::{Scratch, rows};
 use rsys_analysis::ranks;
-use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::Answer;
 use rsys_synthetic::mpi::{Flows, MpiJob, Outcome, faulty, healthy, simulate, write};
+use rsys_traces::read::BytesRead;
 use serde_json::Value;
 
 const FAULTY: u64 = 40;

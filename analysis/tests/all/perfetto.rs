@@ -1,12 +1,12 @@
 //! Traces as `rsys-sample` writes them.
 
 use crate::common::{Scratch, read};
-use rsys_analysis::model::{Activity, Basis, Batch, HostKind, Kinds, Model, OpKind, ThreadId};
 use rsys_proto::{
     Annotation, ClockReadings, Compression, CounterTrack, CounterUnit, CpuMode, Event, EventKind,
     FrameDesc, Name, NamedTrack, ProcessNamespace, ProcessTrack, Sample, SampleSequence,
     ThreadTrack, TraceWriter, TrackSequence, Value,
 };
+use rsys_traces::model::{Activity, Basis, Batch, HostKind, Kinds, Model, OpKind, ThreadId};
 
 const PID: u32 = 4711;
 
@@ -184,7 +184,7 @@ fn trace(compression: Compression) -> Vec<u8> {
     trace.finish().unwrap()
 }
 
-fn functions(model: &Model, stack: rsys_analysis::model::StackId) -> Vec<(&str, &str, u32)> {
+fn functions(model: &Model, stack: rsys_traces::model::StackId) -> Vec<(&str, &str, u32)> {
     let frames = model.stacks.innermost_first(stack);
     frames
         .map(|frame| {
@@ -426,7 +426,7 @@ fn operators_have_their_shapes_if_they_are_asked_for() {
             ..Kinds::ALL
         };
         let (mut model, mut batch) = (Model::default(), Batch::default());
-        let mut reader = rsys_analysis::read::open(&path, kinds).unwrap();
+        let mut reader = rsys_traces::read::open(&path, kinds).unwrap();
         while reader.read(&mut model, &mut batch) {}
         let slices = batch.host.iter();
         let found: Vec<&str> = slices.map(|slice| model.text(slice.shapes)).collect();

@@ -3,10 +3,10 @@
 use crate::common::{batch, model, stack, thread};
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::pictures::plots::{Courses, Flame, KernelDurations};
-use rsys_analysis::model::{
+use rsys_analysis::show::json;
+use rsys_traces::model::{
     Activity, Basis, Counter, CounterId, CounterValue, GpuRecord, Model, OpKind, Sample, StackId,
 };
-use rsys_analysis::show::json;
 use serde_json::{Value, json as value};
 
 fn sample(stack: StackId, basis: Basis, time_ns: u64, weight: u64) -> Sample {

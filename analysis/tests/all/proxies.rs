@@ -3,7 +3,7 @@
 use crate::common::rows;
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::job::collectives::Collectives;
-use rsys_analysis::model::{
+use rsys_traces::model::{
     Batch, CollectiveCall, Model, Process, ProcessId, ProxyRecord, ProxyWork, ThreadId,
 };
 use serde_json::{Value, json};
@@ -229,7 +229,7 @@ fn what_a_proxy_does_for_other_processes_is_left_out() {
     let alone = told.table();
     told.proxy(&REDUCE);
     for record in told.batch.proxies.iter_mut().rev().take(2) {
-        record.communicator = rsys_analysis::model::TextId::EMPTY;
+        record.communicator = rsys_traces::model::TextId::EMPTY;
         record.end_ns += 10_000;
     }
     assert_eq!(told.table(), alone);

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use crate::common::{self, Scratch};
-use rsys_analysis::model::{Batch, HostKind, Kinds, Model, OpKind};
-use rsys_analysis::read;
+use rsys_traces::model::{Batch, HostKind, Kinds, Model, OpKind};
+use rsys_traces::read;
 
 /// What stands in front of the records of a process.
 fn head(pid: u32, gpu_handle: u32) -> String {

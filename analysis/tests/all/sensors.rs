@@ -3,8 +3,8 @@
 use crate::common::{batch, model, rows};
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::gpu::sensors::Sensors;
-use rsys_analysis::model::{Counter, CounterId, CounterValue, GpuRecord, Model, ProcessId};
 use rsys_analysis::table::Answer;
+use rsys_traces::model::{Counter, CounterId, CounterValue, GpuRecord, Model, ProcessId};
 
 /// Values of a clock and of what is no sensor of a GPU, and kernels: name, begin, end.
 fn answer(clock: &[(u64, f64)], kernels: &[(&str, u64, u64)]) -> Answer {

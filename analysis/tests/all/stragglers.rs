@@ -3,7 +3,7 @@
 use crate::common::rows;
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::job::collectives::Collectives;
-use rsys_analysis::model::{
+use rsys_traces::model::{
     Activity, Batch, CollectiveCall, GpuRecord, HostKind, HostSlice, Model, Process, ProcessId,
     ProxyRecord, ProxyWork, ThreadId,
 };

@@ -4,9 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::gpu::timeline::{Division, Timeline};
-use rsys_analysis::model::{
-    Activity, Batch, Device, DeviceId, GpuRecord, Model, Process, ProcessId,
-};
+use rsys_traces::model::{Activity, Batch, Device, DeviceId, GpuRecord, Model, Process, ProcessId};
 
 const LENGTH_NS: u64 = 400;
 

@@ -1,8 +1,8 @@
 //! Profiles of JAX and TensorFlow in XPlane form, made by hand as XLA's profiler writes them for GPUs.
 
-use rsys_analysis::model::{Activity, HostKind, OpKind};
 use rsys_analysis::show;
 use rsys_proto::message::{put_bytes, put_message, put_u64};
+use rsys_traces::model::{Activity, HostKind, OpKind};
 
 use crate::common::{Scratch, asked, judge, read};
 

@@ -9,11 +9,11 @@ mod queries;
 use std::collections::HashMap;
 use std::path::Path;
 
-use rsys_analysis::model::{
+use rsys_traces::model::{
     Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind, StreamOrder, TextId,
     classify,
 };
-use rsys_analysis::read::Reader;
+use rsys_traces::read::Reader;
 use rusqlite::Connection;
 
 use crate::places::Places;

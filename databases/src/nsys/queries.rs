@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rsys_analysis::model::{HostKind, Kinds, OpKind};
+use rsys_traces::model::{HostKind, Kinds, OpKind};
 use rusqlite::{Connection, Row};
 
 use super::{Global, Operation, Record};

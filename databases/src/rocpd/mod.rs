@@ -10,11 +10,11 @@ mod stacks;
 use std::collections::HashMap;
 use std::path::Path;
 
-use rsys_analysis::model::{
+use rsys_traces::model::{
     Basis, Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model, OpKind, Sample,
     StreamOrder, TextId, ThreadId, classify,
 };
-use rsys_analysis::read::Reader;
+use rsys_traces::read::Reader;
 use rusqlite::Connection;
 
 use crate::places::{Places, Strides};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rsys_analysis::model::{
+use rsys_traces::model::{
     Basis, Batch, Counter, CounterId, CounterValue, Frame, Kinds, Model, Sample, StackId,
 };
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rsys_analysis::model::{Frame, Kinds, Model, StackId};
+use rsys_traces::model::{Frame, Kinds, Model, StackId};
 use serde_json::Value;
 
 use super::{Query, Record, What, record};

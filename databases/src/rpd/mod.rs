@@ -12,11 +12,11 @@ mod owners;
 use std::path::Path;
 
 use owners::Owners;
-use rsys_analysis::model::{
+use rsys_traces::model::{
     Activity, Batch, CounterValue, Effect, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model,
     OpKind, StreamOrder, TextId, classify,
 };
-use rsys_analysis::read::Reader;
+use rsys_traces::read::Reader;
 use rusqlite::Connection;
 
 use crate::places::{Places, Strides};

@@ -15,9 +15,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rsys_analysis::model::{Batch, Kinds, Model};
-use rsys_analysis::read::{self, BytesRead};
 use rsys_databases::OPENER;
+use rsys_traces::model::{Batch, Kinds, Model};
+use rsys_traces::read::{self, BytesRead};
 
 /// Files of each kind where nothing else is asked for.
 const COUNT: u64 = 2000;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::job::collectives::Collectives;
 use rsys_analysis::pass_in_order;
-use rsys_analysis::read::BytesRead;
 use rsys_export::{Format, Selection};
 use rsys_synthetic::{Cause, Fault, Job};
+use rsys_traces::read::BytesRead;
 
 use crate::store::{Folder, Row, Tables, same};
 

@@ -15,10 +15,10 @@ use rsys_analysis::measure::host::calls::Calls;
 use rsys_analysis::measure::host::functions::Functions;
 use rsys_analysis::measure::job::iterations::Options;
 use rsys_analysis::measure::job::stuck::Stuck;
-use rsys_analysis::read::BytesRead;
 use rsys_analysis::{answers, pass_counted, ranks, show};
 use rsys_export::{Format, Selection};
 use rsys_synthetic::{Cause, Fault, Job};
+use rsys_traces::read::BytesRead;
 use serde_json::Value;
 
 use crate::store::{Folder, Tables};

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use rsys_analysis::measure::Measure;
-use rsys_analysis::read::{self, BytesRead};
 use rsys_analysis::{answers, pass_in_order};
 use rsys_databases::OPENER;
 use rsys_export::{Format, Output, Selection};
@@ -13,6 +12,7 @@ use rsys_tables::catalog::table;
 use rsys_tables::record::Recorder;
 use rsys_tables::store::Store;
 use rsys_tables::view::{Values, View};
+use rsys_traces::read::{self, BytesRead};
 
 /// A row, each cell as a text that tells nothing from the empty text.
 pub type Row = Vec<String>;

@@ -9,8 +9,8 @@ use std::iter::once;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rsys_analysis::model::further_communication;
-use rsys_analysis::read::further_parts;
+use rsys_traces::model::further_communication;
+use rsys_traces::read::further_parts;
 
 /// Bytes hashed at the start and the end of each file.
 const LOOK_BYTES: u64 = 1 << 16;

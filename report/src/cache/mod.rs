@@ -12,7 +12,7 @@ mod place;
 use std::iter::once;
 use std::path::PathBuf;
 
-use rsys_analysis::read;
+use rsys_traces::read;
 
 pub(crate) use identity::Identity;
 pub(crate) use place::{Place, unnamed, user_folder};

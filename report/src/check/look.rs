@@ -13,10 +13,10 @@ use super::{State, TraceReport};
 use crate::contents::Contents;
 use crate::trace_info::{Depth, TraceInfo};
 use crate::words::counted;
-use rsys_analysis::perfetto::clocks::WallClock;
-use rsys_analysis::perfetto::losses::Losses;
 use rsys_analysis::processors;
-use rsys_analysis::read::foreign_kind;
+use rsys_traces::perfetto::clocks::WallClock;
+use rsys_traces::perfetto::losses::Losses;
+use rsys_traces::read::foreign_kind;
 
 /// What a file is.
 pub(super) enum Found {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::files::short_name;
 use crate::trace_info::TraceInfo;
 use crate::words::counted;
-use rsys_analysis::perfetto::facts::Facts;
-use rsys_analysis::perfetto::losses::Losses;
+use rsys_traces::perfetto::facts::Facts;
+use rsys_traces::perfetto::losses::Losses;
 
 /// What is to be known of a merged trace.
 #[derive(Debug, Clone)]

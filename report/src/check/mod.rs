@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::files::{PERFETTO, short_name, traces};
 use crate::words::counted;
-use rsys_analysis::perfetto::clocks::WallClock;
-use rsys_analysis::perfetto::losses::Losses;
+use rsys_traces::perfetto::clocks::WallClock;
+use rsys_traces::perfetto::losses::Losses;
 
 pub use job::Job;
 use look::{Found, look_at_all};

@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 
-use rsys_analysis::perfetto::clocks::TraceClocks;
-use rsys_analysis::perfetto::{Decoder, Event, EventKind, PacketHead, TrackIndex};
 use rsys_proto::fields::{event, packet, sample, trace};
 use rsys_proto::message::{Fields, Torn, put_bytes, put_message, put_u64};
 use rsys_proto::schema::event_type;
+use rsys_traces::perfetto::clocks::TraceClocks;
+use rsys_traces::perfetto::{Decoder, Event, EventKind, PacketHead, TrackIndex};
 
 use super::facts::say;
 use super::select::{Kind, Owners, Selection};

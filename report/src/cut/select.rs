@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use rsys_analysis::perfetto::{TrackIndex, Tracks};
 use rsys_proto::KnownNamespace;
 use rsys_proto::fields::event;
 use rsys_proto::message::{Fields, Torn};
+use rsys_traces::perfetto::{TrackIndex, Tracks};
 
 /// Kinds of content that can be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -159,7 +159,7 @@ impl Selection {
         if self.drops(Kind::Samples) || !self.tracks.is_empty() {
             return false;
         }
-        let name_of = |is_it: &dyn Fn(&rsys_analysis::perfetto::Track) -> Option<String>| {
+        let name_of = |is_it: &dyn Fn(&rsys_traces::perfetto::Track) -> Option<String>| {
             tracks.iter().find_map(is_it).unwrap_or_default()
         };
         let process = || {
@@ -210,7 +210,7 @@ impl Owners {
 
     fn of<'t>(&self, tracks: &'t Tracks, index: TrackIndex) -> Owner<'t> {
         let mut owner = Owner::default();
-        let process_at = |track: &'t rsys_analysis::perfetto::Track| {
+        let process_at = |track: &'t rsys_traces::perfetto::Track| {
             let process = track.process.as_ref()?;
             let name = process.process_name.as_deref().unwrap_or("");
             Some((process.pid?.cast_unsigned(), name))

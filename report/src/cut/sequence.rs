@@ -1,12 +1,12 @@
 //! Packet sequences of a part: their clocks, which go on where packets between were left out.
 
 use prost::Message;
-use rsys_analysis::perfetto::PacketHead;
-use rsys_analysis::perfetto::clocks::{TraceClocks, is_local};
-use rsys_analysis::perfetto::packet_head::read_defaults;
 use rsys_proto::fields::packet;
 use rsys_proto::message::{Torn, put_u64};
 use rsys_proto::schema::{ClockSnapshot, clock};
+use rsys_traces::perfetto::PacketHead;
+use rsys_traces::perfetto::clocks::{TraceClocks, is_local};
+use rsys_traces::perfetto::packet_head::read_defaults;
 
 /// A packet sequence.
 #[derive(Debug, Default)]

@@ -11,8 +11,8 @@ use anyhow::Result;
 use super::alignment::Alignment;
 use super::collectives::{self, Collectives, Key, Span};
 use crate::trace_info::TraceInfo;
-use rsys_analysis::perfetto::clocks::WallClock;
-use rsys_analysis::perfetto::host_clocks;
+use rsys_traces::perfetto::clocks::WallClock;
+use rsys_traces::perfetto::host_clocks;
 
 /// No clock drifts by more than one part in this against another: time synchronisation slews by one in 2000 at most.
 const DRIFT_MAX: u64 = 500;

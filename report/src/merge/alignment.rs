@@ -1,6 +1,6 @@
 //! What the clock of one host is to that of another.
 
-use rsys_analysis::perfetto::clocks::{WallClock, interpolate};
+use rsys_traces::perfetto::clocks::{WallClock, interpolate};
 
 /// What has to be added to the BOOTTIME of a host to have that of the host of reference.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

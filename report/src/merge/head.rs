@@ -14,7 +14,7 @@ use rsys_proto::schema::{
 use super::align::HostClock;
 use super::plan::{Ids, InputPlan, Roots};
 use crate::trace_info::TraceInfo;
-use rsys_analysis::perfetto::facts::MERGED;
+use rsys_traces::perfetto::facts::MERGED;
 
 /// The sequence of the packets of this module.
 const SEQUENCE: u32 = 1;

@@ -1,11 +1,11 @@
 //! Messages of packets as they stand in the merged trace: with the identifiers and names that the plan of their input gives them.
 
-use rsys_analysis::perfetto::clocks::is_local;
 use rsys_proto::fields::{defaults, event, process, thread, track};
 use rsys_proto::message::{
     Fields, Torn, Value, packed_varints, put_bytes, put_fixed64, put_message, put_u64, put_varint,
 };
 use rsys_proto::schema::clock;
+use rsys_traces::perfetto::clocks::is_local;
 
 use super::plan::InputPlan;
 

@@ -16,10 +16,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use rsys_analysis::read::{Chain, is_further_part};
 use rsys_proto::blocks::{Block, BlockReader};
 use rsys_proto::packets::Blocks;
 use rsys_proto::reader::Truncation;
+use rsys_traces::read::{Chain, is_further_part};
 
 use crate::block_writer::{BLOCK_BYTES, BlockWriter, Piece};
 use crate::cache;

@@ -10,7 +10,7 @@ use rsys_proto::{KnownNamespace, ProcessNamespace, is_shared_flow};
 use super::alignment::Alignment;
 use crate::files::short_name;
 use crate::trace_info::TraceInfo;
-use rsys_analysis::perfetto::clocks::TraceClocks;
+use rsys_traces::perfetto::clocks::TraceClocks;
 
 /// Process ids of Linux are below.
 const PID_BITS: u32 = 22;

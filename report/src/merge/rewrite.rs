@@ -7,15 +7,15 @@
 use std::collections::HashSet;
 
 use prost::Message;
-use rsys_analysis::perfetto::SequenceNumbers;
-use rsys_analysis::perfetto::packet_head::{PacketHead, read_defaults};
 use rsys_proto::fields::{packet, sample, thread, trace};
 use rsys_proto::message::{Field, Fields, Torn, put_bytes, put_message, put_u64, put_varint};
 use rsys_proto::schema::{self, ClockSnapshot, clock};
+use rsys_traces::perfetto::SequenceNumbers;
+use rsys_traces::perfetto::packet_head::{PacketHead, read_defaults};
 
 use super::messages::{self, changes, nested};
 use super::plan::InputPlan;
-use rsys_analysis::perfetto::clocks::{TraceClocks, is_local};
+use rsys_traces::perfetto::clocks::{TraceClocks, is_local};
 
 /// Rewrites the packets of one input.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use rsys_analysis::read;
+use rsys_traces::read;
 use serde_json::json;
 
 use self::server::{End, Offer, Server};

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use rsys_analysis::model::{Model, TextId, Texts};
 use rsys_analysis::program::code_place::own_place;
+use rsys_traces::model::{Model, TextId, Texts};
 
 use super::NONE;
 use crate::store::{Rows, StoreWriter};

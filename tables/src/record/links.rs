@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use rsys_analysis::containers::packed_rows::{Finder, PackedRows, RowFile};
-use rsys_analysis::model::{HostSlice, Model, Sample, StackId};
+use rsys_traces::model::{HostSlice, Model, Sample, StackId};
 
 use super::NONE;
 use crate::store::StoreWriter;

@@ -11,11 +11,11 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use rsys_analysis::measure::Measure;
-use rsys_analysis::model::{
+use rsys_analysis::table::Answer;
+use rsys_traces::model::{
     Basis, Batch, CollectiveCall, CounterValue, GpuRecord, HostKind, HostSlice, Kinds, Mark, Model,
     Sample, ThreadId,
 };
-use rsys_analysis::table::Answer;
 
 use self::links::Links;
 use crate::store::{Rows, StoreWriter};

@@ -3,8 +3,8 @@
 use super::submission::{paused, paused_ns};
 use crate::advice::facts::{Copying, Facts, Gpu};
 use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth_of, of_each_gpu};
-use crate::model::waits_for;
 use crate::table::Cell;
+use rsys_traces::model::waits_for;
 
 pub(super) const RULES: [Rule; 4] = [
     Rule {

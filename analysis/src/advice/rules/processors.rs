@@ -3,7 +3,7 @@
 use super::host::is_data;
 use crate::advice::facts::{Facts, Process};
 use crate::advice::rule::{Finding, Rule, Verdict};
-use crate::model::is_input;
+use rsys_traces::model::is_input;
 
 pub(super) const RULES: [Rule; 7] = [
     Rule {

@@ -9,14 +9,14 @@ use crate::containers::sets::IntervalSet;
 use crate::measure::{
     DEVICE_COLUMNS, Measure, PROCESS_COLUMNS, device_cells, notes, process_cells,
 };
-use crate::model::entry;
-use crate::model::{
-    Activity, Batch, DeviceId, Effect, HostKind, HostSlice, Kinds, Model, ProcessId, TextId,
-    ThreadId,
-};
 use crate::program::call_sites::{CallSites, NOT_SEEN};
 use crate::program::code_place::{cells as place_cells, innermost};
 use crate::table::{Answer, Cell, Column, Table, Unit};
+use rsys_traces::model::entry;
+use rsys_traces::model::{
+    Activity, Batch, DeviceId, Effect, HostKind, HostSlice, Kinds, Model, ProcessId, TextId,
+    ThreadId,
+};
 
 /// Sizes are divided at these numbers of bytes.
 const SIZES: [(u64, &str); 7] = [

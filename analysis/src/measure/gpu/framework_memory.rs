@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::measure::{PROCESS_COLUMNS, process_cells};
-use crate::model::{Batch, HostKind, MemoryEvent, Model, ProcessId, TextId, ThreadId};
 use crate::program::recorded::RecordedRows;
 use crate::table::{Cell, Column, Row, Table};
+use rsys_traces::model::{Batch, HostKind, MemoryEvent, Model, ProcessId, TextId, ThreadId};
 
 /// Parts of the time, of equal length.
 const PARTS: u64 = 100;

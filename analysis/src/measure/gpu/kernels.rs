@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use crate::containers::quantiles::Quantiles;
 use crate::measure::{Measure, notes};
-use crate::model::entry;
-use crate::model::{Batch, DeviceId, GpuRecord, Kinds, Model, OpKind, QueueId, TextId};
 use crate::table::{Answer, Cell, Column, Table};
+use rsys_traces::model::entry;
+use rsys_traces::model::{Batch, DeviceId, GpuRecord, Kinds, Model, OpKind, QueueId, TextId};
 
 /// What tells rows apart beside the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

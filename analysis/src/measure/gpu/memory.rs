@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::measure::gpu::framework_memory::Framework;
 use crate::measure::{Measure, PROCESS_COLUMNS, notes, process_cells};
-use crate::model::{
-    Allocated as Kind, Batch, DoesWithMemory as Does, HostKind, HostSlice, Kinds, Model, ProcessId,
-    StackId, TextId, ThreadId, does_with_memory as does,
-};
 use crate::program::call_sites::{CallSites, NOT_SEEN, ROOT};
 use crate::program::code_place::cells as place_cells;
 use crate::table::{Answer, Cell, Column, Row, Table};
+use rsys_traces::model::{
+    Allocated as Kind, Batch, DoesWithMemory as Does, HostKind, HostSlice, Kinds, Model, ProcessId,
+    StackId, TextId, ThreadId, does_with_memory as does,
+};
 
 /// The time of a process is cut into so many parts.
 const PARTS: u64 = 100;

@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, HashMap};
 use crate::containers::id_map::IdMap;
 use crate::containers::sets::IntervalSet;
 use crate::measure::{Measure, PROCESS_COLUMNS, notes, process_cells};
-use crate::model::entry;
-use crate::model::{Activity, Batch, CounterId, DeviceId, Kinds, Model, OpKind, ProcessId, TextId};
 use crate::table::{Answer, Cell, Column, Row, Table};
+use rsys_traces::model::entry;
+use rsys_traces::model::{
+    Activity, Batch, CounterId, DeviceId, Kinds, Model, OpKind, ProcessId, TextId,
+};
 
 /// A clock below this part of its usual value is slow.
 const SLOW: f64 = 0.9;

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use crate::containers::sets::{IntervalSet, Segment, sweep};
 use crate::measure::{DEVICE_COLUMNS, Measure, NO_OPERATION, device_cells, notes};
-use crate::model::entry;
-use crate::model::{Activity, Batch, DeviceId, Kinds, Model};
 use crate::table::{Answer, Cell, Column, Row, Table};
+use rsys_traces::model::entry;
+use rsys_traces::model::{Activity, Batch, DeviceId, Kinds, Model};
 
 /// The kinds of activity that make a GPU busy, in the order of the bits of [`Segment::sets`].
 const BUSY: [(Activity, &str); 4] = [

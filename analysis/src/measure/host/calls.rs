@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, HashMap};
 use crate::containers::id_map::IdMap;
 use crate::measure::gpu::kernels::Durations;
 use crate::measure::{Measure, PROCESS_COLUMNS, notes, process_cells};
-use crate::model::{
-    Batch, Communication, HostKind, HostSlice, Kinds, Model, ProcessId, TextId, ThreadId, waits_for,
-};
 use crate::program::nesting::{Nested, Nesting};
 use crate::table::{Answer, Cell, Column, Table};
+use rsys_traces::model::{
+    Batch, Communication, HostKind, HostSlice, Kinds, Model, ProcessId, TextId, ThreadId, waits_for,
+};
 
 /// Calls of one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

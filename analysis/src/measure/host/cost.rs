@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Account, Model};
 use crate::table::{Cell, Column, Table};
+use rsys_traces::model::{Account, Model};
 
 /// CPU time that a sample takes from the program, with the signal.
 const SAMPLE_NS: u64 = 20_000;
@@ -108,7 +108,7 @@ pub fn is_of_nothing(cost: &Table) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Process;
+    use rsys_traces::model::Process;
 
     #[test]
     fn a_sampler_counts_once() {

@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use super::own_code;
 use crate::containers::id_map::IdMap;
 use crate::measure::{Measure, PROCESS_COLUMNS, notes, process_cells};
-use crate::model::{
-    Basis, Batch, Frame, HostKind, Kinds, Model, ProcessId, StackId, TextId, ThreadId,
-};
 use crate::program::code_place::{cells as place_cells, is_python, own_place};
 use crate::program::recorded::{Apart, Recorded};
 use crate::table::{Answer, Cell, Column, Table};
+use rsys_traces::model::{
+    Basis, Batch, Frame, HostKind, Kinds, Model, ProcessId, StackId, TextId, ThreadId,
+};
 
 /// In place of a function where there is no stack.
 const NO_STACK: &str = "[no stack]";

@@ -7,9 +7,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::measure::{Measure, PROCESS_COLUMNS, process_cells, unseen};
-use crate::model::{Basis, Batch, Kinds, Model, StackId, ThreadId};
 use crate::program::code_place::{cells as place_cells, innermost, is_python};
 use crate::table::{Answer, Cell, Column, Table};
+use rsys_traces::model::{Basis, Batch, Kinds, Model, StackId, ThreadId};
 
 /// Functions of the interpreter that take its lock.
 const TAKES_LOCK: [&str; 4] = [

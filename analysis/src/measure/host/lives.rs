@@ -4,15 +4,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::measure::{Measure, PROCESS_COLUMNS, process_cells, unseen};
-use crate::model::entry;
-use crate::model::{
-    Activity, Basis, Batch, Frame, HostKind, Kinds, Model, ProcessId, StackId, ThreadId, is_input,
-    is_loader,
-};
 use crate::program::code_place::{
     cells as place_cells, innermost, is_own_code, is_python, own_place,
 };
 use crate::table::{Answer, Cell, Column, Table};
+use rsys_traces::model::entry;
+use rsys_traces::model::{
+    Activity, Basis, Batch, Frame, HostKind, Kinds, Model, ProcessId, StackId, ThreadId, is_input,
+    is_loader,
+};
 
 /// Samples are put together over so much time.
 const PART_NS: u64 = 100_000_000;

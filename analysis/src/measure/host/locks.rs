@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::containers::packed_rows::PackedRows;
 use crate::measure::host::interpreter::Interpreter;
 use crate::measure::{Measure, PROCESS_COLUMNS, notes, process_cells};
-use crate::model::entry;
-use crate::model::{
-    Basis, Batch, Frame, Kinds, LockCounts, LockWait, Model, ProcessId, StackId, TextId, ThreadId,
-};
 use crate::program::call_sites::CallSites;
 use crate::program::code_place::{cells as place_cells, file_name, own_place};
 use crate::table::{Answer, Cell, Column, Table};
+use rsys_traces::model::entry;
+use rsys_traces::model::{
+    Basis, Batch, Frame, Kinds, LockCounts, LockWait, Model, ProcessId, StackId, TextId, ThreadId,
+};
 
 /// In place of a function where a wait has no stack, or none shows a function of the program.
 const NO_STACK: &str = "[no call stack]";

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::functions::{Weight, share};
-use crate::model::{Frame, Model, StackId};
 use crate::program::code_place::{cells, is_own_code};
 use crate::table::{Cell, Column, Table};
+use rsys_traces::model::{Frame, Model, StackId};
 
 /// The time of a function.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! How answers name a rank, and what is usual among ranks.
 
-use crate::model::{Model, ProcessId};
 use crate::table::{Cell, Column};
+use rsys_traces::model::{Model, ProcessId};
 
 /// By which a rank is named.
 pub(super) const RANK: [Column; 3] = [

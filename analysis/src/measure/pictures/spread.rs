@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::containers::id_map::IdMap;
 use crate::measure::Measure;
-use crate::model::{Batch, Kinds, Model, OpKind, ProcessId, TextId};
 use crate::table::Answer;
+use rsys_traces::model::{Batch, Kinds, Model, OpKind, ProcessId, TextId};
 
 /// Stretches that are kept of a kernel of a process, at most.
 const STRETCHES: usize = 64;

@@ -1,7 +1,7 @@
 //! The recorded slices of a thread, kept small.
 
 use crate::containers::packed_rows::{PackedRows, Row};
-use crate::model::{HostKind, HostSlice, TextId};
+use rsys_traces::model::{HostKind, HostSlice, TextId};
 
 /// What was open: an operator or a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use super::names::CodeName;
 use super::rows::{Open, RecordedRows, Scope};
 use crate::containers::id_map::IdMap;
-use crate::model::entry;
-use crate::model::{HostSlice, Model, ThreadId};
 use crate::table::{Cell, Column, Table};
+use rsys_traces::model::entry;
+use rsys_traces::model::{HostSlice, Model, ThreadId};
 
 /// The slices of each thread.
 #[derive(Debug, Default)]
@@ -294,7 +294,7 @@ mod tests {
 
     use super::*;
     use crate::containers::sets::IntervalSet;
-    use crate::model::{HostKind, TextId};
+    use rsys_traces::model::{HostKind, TextId};
 
     fn slice(name: usize, start_ns: u64, end_ns: u64) -> HostSlice {
         HostSlice {

@@ -13,10 +13,10 @@ use rsys_analysis::measure::host::cost::profiling_cost;
 use rsys_analysis::measure::host::functions::Functions;
 use rsys_analysis::measure::job::iterations::Options;
 use rsys_analysis::measure::{Measure, of_summary};
-use rsys_analysis::read::BytesRead;
 use rsys_analysis::table::Answer;
 use rsys_analysis::{answers, pass_counted, ranks};
 use rsys_synthetic::Job;
+use rsys_traces::read::BytesRead;
 
 use super::Scratch;
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rsys_analysis::model::{Batch, Kinds, Model};
-use rsys_analysis::read;
+use rsys_traces::model::{Batch, Kinds, Model};
+use rsys_traces::read;
 
 /// A folder that goes away with its owner.
 pub struct Scratch(PathBuf);

@@ -1,11 +1,11 @@
 //! Models and batches made by hand, and values of answers.
 
 use super::schema;
-use rsys_analysis::model::{
-    Batch, Device, Frame, Model, Process, ProcessId, StackId, Thread, ThreadId,
-};
 use rsys_analysis::show::json;
 use rsys_analysis::table::Answer;
+use rsys_traces::model::{
+    Batch, Device, Frame, Model, Process, ProcessId, StackId, Thread, ThreadId,
+};
 use serde_json::Value;
 
 /// One process with two threads and one GPU.

@@ -11,12 +11,12 @@ use crate::common::schema;
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::gpu::gaps::Gaps;
 use rsys_analysis::measure::gpu::timeline::Timeline;
-use rsys_analysis::model::{
+use rsys_analysis::show;
+use rsys_analysis::table::Answer;
+use rsys_traces::model::{
     Activity, Basis, Batch, Device, DeviceId, Frame, GpuRecord, HostKind, HostSlice, LockWait,
     Model, Process, ProcessId, Sample, StackId, StreamOrder, TextId, Thread, ThreadId,
 };
-use rsys_analysis::show;
-use rsys_analysis::table::Answer;
 use serde_json::Value;
 
 /// One process with one thread and two GPUs.

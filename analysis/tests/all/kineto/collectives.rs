@@ -2,8 +2,8 @@
 
 use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::job::iterations::Iterations;
-use rsys_analysis::model::CollectiveCall;
 use rsys_analysis::show;
+use rsys_traces::model::CollectiveCall;
 
 use super::{document, event, kernel, read_bytes, read_text};
 use crate::common::schema;

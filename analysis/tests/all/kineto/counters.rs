@@ -1,6 +1,6 @@
 //! Counters, and whose they are.
 
-use rsys_analysis::model::{Kinds, Model};
+use rsys_traces::model::{Kinds, Model};
 
 use super::{document, event, kernel, read_bytes, read_text};
 

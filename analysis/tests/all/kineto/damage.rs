@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rsys_analysis::model::Kinds;
+use rsys_traces::model::Kinds;
 
 use super::read_bytes;
 

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{document, event, kernel, read_bytes};
 use crate::common::{Scratch, batch, model, row, rows, sum, thread};
-use rsys_analysis::model::{GpuRecord, HostKind, HostSlice};
 use rsys_analysis::pass;
+use rsys_traces::model::{GpuRecord, HostKind, HostSlice};
 
 /// A file of a GPU with this name.
 fn file(gpu: &str, events: &[String]) -> String {

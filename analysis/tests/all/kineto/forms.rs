@@ -4,7 +4,7 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use rsys_analysis::model::{HostKind, Kinds};
+use rsys_traces::model::{HostKind, Kinds};
 
 use super::{document, event, kernel, notices, read_bytes, read_text, times};
 

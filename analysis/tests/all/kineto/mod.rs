@@ -10,8 +10,8 @@ mod ours;
 mod recorded;
 mod records;
 use crate::common::Scratch;
-use rsys_analysis::model::{Batch, Kinds, Model};
-use rsys_analysis::read;
+use rsys_traces::model::{Batch, Kinds, Model};
+use rsys_traces::read;
 
 /// What a file of these bytes holds.
 pub fn read_bytes(bytes: &[u8], kinds: Kinds) -> (Model, Batch) {

@@ -11,8 +11,8 @@ use rsys_analysis::measure::Measure;
 use rsys_analysis::measure::gpu::gaps::Gaps;
 use rsys_analysis::measure::gpu::launch::Launch;
 use rsys_analysis::measure::host::functions::{By, Functions};
-use rsys_analysis::model::{HostKind, HostSlice, Kinds};
 use rsys_analysis::show;
+use rsys_traces::model::{HostKind, HostSlice, Kinds};
 use serde_json::{Value, json};
 
 use super::{document, event, kernel, notices, read_bytes, read_text};

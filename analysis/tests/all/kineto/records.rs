@@ -1,6 +1,6 @@
 //! What events become.
 
-use rsys_analysis::model::{Activity, GpuRecord, HostKind, HostSlice, Kinds, OpKind};
+use rsys_traces::model::{Activity, GpuRecord, HostKind, HostSlice, Kinds, OpKind};
 
 use super::{document, event, kernel, notices, read_bytes, read_text, times};
 

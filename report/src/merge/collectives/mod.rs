@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use rsys_analysis::perfetto::clocks::WallClock;
-use rsys_analysis::read::Chain;
 use rsys_proto::reader::PacketReader;
+use rsys_traces::perfetto::clocks::WallClock;
+use rsys_traces::read::Chain;
 
 use crate::trace_info::explain;
 

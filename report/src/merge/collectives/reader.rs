@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use prost::Message;
-use rsys_analysis::model::{TextId, Texts};
-use rsys_analysis::perfetto::clocks::WallClock;
-use rsys_analysis::perfetto::interned::{Datum, EventNames, entries};
-use rsys_analysis::perfetto::{Decoder, Event, EventHead, EventKind, TrackIndex};
 use rsys_proto::schema::ClockSnapshot;
+use rsys_traces::model::{TextId, Texts};
+use rsys_traces::perfetto::clocks::WallClock;
+use rsys_traces::perfetto::interned::{Datum, EventNames, entries};
+use rsys_traces::perfetto::{Decoder, Event, EventHead, EventKind, TrackIndex};
 
 use super::{Key, Span};
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::containers::packed_rows::PackedRows;
 use crate::measure::gpu::launch::join::{Call, Join, Operation};
-use crate::model::{Activity, Batch, HostKind, HostSlice, OpKind, TextId, ThreadId, entry};
 use crate::program::recorded::RecordedRows;
+use rsys_traces::model::{Activity, Batch, HostKind, HostSlice, OpKind, TextId, ThreadId, entry};
 
 /// What distinguishes operations of the same name and GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

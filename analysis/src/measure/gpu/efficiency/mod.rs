@@ -19,9 +19,9 @@ mod rows;
 mod tables;
 
 use crate::measure::{Measure, NO_OPERATION, notes};
-use crate::model::{Batch, Kinds, Model};
 use crate::table::Answer;
-use crate::work::peaks::Peaks;
+use rsys_traces::model::{Batch, Kinds, Model};
+use rsys_traces::work::peaks::Peaks;
 
 use self::launches::Launches;
 use self::pieces::Pieces;

@@ -10,9 +10,9 @@ use super::launches::{LaunchRow, Launches, What};
 use crate::containers::packed_rows::PackedRows;
 use crate::measure::gpu::copies::direction;
 use crate::measure::gpu::launch::contexts::walk_apart;
-use crate::model::{Activity, DeviceId, Model, TextId, entry};
 use crate::program::recorded::Scope;
-use crate::work::{Category, category_of_operator, has_model};
+use rsys_traces::model::{Activity, DeviceId, Model, TextId, entry};
+use rsys_traces::work::{Category, category_of_operator, has_model};
 
 /// Of what sort an operation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -7,9 +7,9 @@ use super::busy;
 use super::figures::Figures;
 use super::pieces::{Flaw, Key, Origin, Pieces, Sort, Sums};
 use super::{By, Options};
-use crate::model::{DeviceId, Model, TextId};
-use crate::work::peaks::{Peaks, peaks_of};
-use crate::work::{
+use rsys_traces::model::{DeviceId, Model, TextId};
+use rsys_traces::work::peaks::{Peaks, peaks_of};
+use rsys_traces::work::{
     Arguments, Category, Scalar, Why, Work, category_of_kernel, category_of_operator, work,
 };
 

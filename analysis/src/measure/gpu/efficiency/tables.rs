@@ -7,9 +7,9 @@ use super::figures::Figures;
 use super::rows::{Row, Rows};
 use super::{By, Options};
 use crate::measure::{DEVICE_COLUMNS, device_cells};
-use crate::model::{DeviceId, Model};
 use crate::table::{Cell, Column, Table};
-use crate::work::peaks::peaks_of;
+use rsys_traces::model::{DeviceId, Model};
+use rsys_traces::work::peaks::peaks_of;
 
 const FIGURES: [Column; 15] = [
     Column::plain("count", "count"),

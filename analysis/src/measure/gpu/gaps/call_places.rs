@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::causes::{Cause, Causes};
-use crate::model::{Model, TextId, ThreadId};
+use rsys_traces::model::{Model, TextId, ThreadId};
 
 /// The calls of one name by one thread.
 #[derive(Debug, Default)]

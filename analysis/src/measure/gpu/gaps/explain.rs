@@ -11,11 +11,11 @@ use super::host::{Host, Look, Submission, Thread};
 use super::places::place;
 use super::pools::{Around, CallAt, Pool};
 use super::stretches::{Barriers, Stretch, Stretches};
-use crate::model::{
+use crate::program::code_place::program_part;
+use rsys_traces::model::{
     Communication, DeviceId, HostKind, Model, ProcessId, StackId, StreamOrder, ThreadId, WaitsFor,
     waits_for,
 };
-use crate::program::code_place::program_part;
 
 /// An operation that begins within this time after its call, and after the work in front of it, waited for nothing but the runtime and the
 /// GPU's own latency.

@@ -10,7 +10,7 @@ use super::places::place;
 use super::pools::{Around, CallAt, Pool};
 use super::stretches::Stretches;
 use crate::containers::packed_rows::PackedRows;
-use crate::model::{Device, DeviceId, Model, StackId, TextId, ThreadId};
+use rsys_traces::model::{Device, DeviceId, Model, StackId, TextId, ThreadId};
 
 /// What stands in front of an operation that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,7 +12,7 @@ use super::stretches::{Stretch, Stretches};
 use super::{Gaps, entry};
 use crate::containers::packed_rows::Row;
 use crate::containers::sets::IntervalSet;
-use crate::model::{DeviceId, Model, ProcessId};
+use rsys_traces::model::{DeviceId, Model, ProcessId};
 
 /// When what is forgotten.
 #[derive(Debug, Clone, Copy)]
@@ -296,7 +296,7 @@ impl Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{QueueId, TextId};
+    use rsys_traces::model::{QueueId, TextId};
 
     #[test]
     fn times_are_common_where_all_lists_have_them() {

@@ -7,8 +7,8 @@ use super::explain::{Gpu, most_of};
 use super::host::{Host, Thread};
 use super::lock_waits::{STILL_NS, Waited};
 use super::places::place;
-use crate::model::{Model, ProcessId};
 use crate::program::code_place::waiting_text;
+use rsys_traces::model::{Model, ProcessId};
 
 impl Host {
     /// The place of a thread of a process in a time, by its samples: where it ran, else where it waited.

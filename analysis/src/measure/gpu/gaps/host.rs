@@ -6,11 +6,11 @@ use super::lock_waits::LockWaits;
 use super::orders::{Order, Orders};
 use crate::containers::packed_rows::{PackedRows, Row};
 use crate::containers::sets::IntervalSet;
-use crate::model::entry;
-use crate::model::{
+use crate::program::scopes::{Scope, Scopes};
+use rsys_traces::model::entry;
+use rsys_traces::model::{
     Basis, Batch, GpuRecord, HostKind, HostSlice, Model, ProcessId, StackId, TextId, ThreadId,
 };
-use crate::program::scopes::{Scope, Scopes};
 
 /// The call that submitted an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Waits of threads for locks: those that were recorded, and those for the lock of a Python interpreter that were seen from outside.
 
 use crate::containers::packed_rows::{PackedRows, Row};
-use crate::model::{LockWait, TextId};
+use rsys_traces::model::{LockWait, TextId};
 
 /// How long after a wait the next sample of a thread may still show where it was during the wait.
 pub(super) const STILL_NS: u64 = 50_000_000;

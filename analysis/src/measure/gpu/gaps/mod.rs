@@ -33,9 +33,9 @@ use self::forget::{Course, Memory};
 use self::host::Host;
 use self::stretches::Barriers;
 use crate::measure::{DEVICE_COLUMNS, Measure, NO_OPERATION, device_cells, notes};
-use crate::model::entry;
-use crate::model::{Activity, Batch, DeviceId, Kinds, Model, ProcessId};
 use crate::table::{Answer, Column, Row, Table};
+use rsys_traces::model::entry;
+use rsys_traces::model::{Activity, Batch, DeviceId, Kinds, Model, ProcessId};
 
 /// The question, while records are read.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::host::Submission;
-use crate::model::{HostSlice, Model, ProcessId, StreamOrder, TextId};
+use rsys_traces::model::{HostSlice, Model, ProcessId, StreamOrder, TextId};
 
 /// A stream of a process, by its handle.
 type Stream = (ProcessId, u64);

@@ -4,7 +4,7 @@ use super::explain::Gpu;
 use super::explained::Explained;
 use super::stretches::Stretches;
 use super::{Gaps, Stretch};
-use crate::model::{DeviceId, HostKind, Model, ProcessId, TextId, ThreadId};
+use rsys_traces::model::{DeviceId, HostKind, Model, ProcessId, TextId, ThreadId};
 
 /// A time in which a GPU was idle, or a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

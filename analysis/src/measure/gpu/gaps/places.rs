@@ -1,7 +1,7 @@
 //! The place in a program that a call stack stands for, in words.
 
-use crate::model::{Frame, Model, StackId, WAITING_FOR_INTERPRETER};
 use crate::program::code_place::{file_name, own_place, waits_for_interpreter};
+use rsys_traces::model::{Frame, Model, StackId, WAITING_FOR_INTERPRETER};
 
 /// The place that a stack stands for, or an empty text where it has no frames.
 pub(super) fn place(model: &Model, stack: StackId) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::causes::{Cause, Example, keep_longest};
-use crate::model::{StackId, TextId, ThreadId};
+use rsys_traces::model::{StackId, TextId, ThreadId};
 
 /// Times of a thread between its calls, which are divided together.
 #[derive(Debug, Default)]

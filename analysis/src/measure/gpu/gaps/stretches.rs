@@ -1,7 +1,7 @@
 //! The times in which a GPU worked without a break, and the operation with which each begins.
 
 use crate::containers::packed_rows::{PackedRows, Row};
-use crate::model::{DeviceId, GpuRecord, ProcessId, QueueId, TextId};
+use rsys_traces::model::{DeviceId, GpuRecord, ProcessId, QueueId, TextId};
 
 /// A stretch of work, and the operation that began it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use super::join::{Call, Operation};
 use super::ledger::Time;
 use crate::containers::packed_rows::PackedRows;
-use crate::model::{HostKind, HostSlice, OpKind, TextId, ThreadId};
 use crate::program::recorded::{Open, RecordedRows, Scope};
+use rsys_traces::model::{HostKind, HostSlice, OpKind, TextId, ThreadId};
 
 /// So many launches are kept until all ranges are known; the time of others counts as not launched in any that is known.
 const LAUNCHES_MAX: usize = 1 << 24;
@@ -270,7 +270,7 @@ fn walk(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{GpuRecord, Texts};
+    use rsys_traces::model::{GpuRecord, Texts};
 
     #[test]
     fn a_launch_is_in_the_ranges_that_are_open() {

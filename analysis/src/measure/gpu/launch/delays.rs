@@ -108,7 +108,7 @@ impl Delays {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{GpuRecord, TextId, ThreadId};
+    use rsys_traces::model::{GpuRecord, TextId, ThreadId};
 
     #[test]
     fn parts_sum_to_the_time_from_the_call_to_the_end() {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::delays::Delays;
 use super::depth::Depth;
 use super::join::{Call, Operation};
-use crate::model::entry;
-use crate::model::{Activity, DeviceId, OpKind, TextId, ThreadId};
+use rsys_traces::model::entry;
+use rsys_traces::model::{Activity, DeviceId, OpKind, TextId, ThreadId};
 
 /// What a launch of a graph ran on a GPU.
 #[derive(Debug, Clone, Copy)]

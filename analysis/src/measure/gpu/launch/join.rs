@@ -1,7 +1,9 @@
 //! Which call caused which operation, while both are read.
 
 use crate::containers::id_map::IdMap;
-use crate::model::{Activity, DeviceId, Effect, GpuRecord, HostSlice, OpKind, TextId, ThreadId};
+use rsys_traces::model::{
+    Activity, DeviceId, Effect, GpuRecord, HostSlice, OpKind, TextId, ThreadId,
+};
 
 /// So many calls and operations of a process wait for one another at least, and twice as many at most.
 const WAITING: usize = 1 << 21;

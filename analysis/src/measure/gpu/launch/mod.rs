@@ -35,9 +35,9 @@ use self::report::Report;
 use self::stacks::{HostTimes, OperatorTimes, StackTimes};
 use crate::containers::id_map::IdMap;
 use crate::measure::Measure;
-use crate::model::entry;
-use crate::model::{Basis, Batch, Effect, HostKind, Kinds, Model, OpKind, ProcessId, TextId};
 use crate::table::Answer;
+use rsys_traces::model::entry;
+use rsys_traces::model::{Basis, Batch, Effect, HostKind, Kinds, Model, OpKind, ProcessId, TextId};
 
 /// The question, while records are read.
 #[derive(Debug, Default)]

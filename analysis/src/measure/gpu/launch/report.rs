@@ -12,10 +12,10 @@ use super::stacks::{FunctionKey, HostTimes, OperatorKey, OperatorTimes};
 use super::tree::Node;
 use crate::containers::id_map::IdMap;
 use crate::measure::{DEVICE_COLUMNS, device_cells, notes};
-use crate::model::{Model, TextId};
 use crate::program::recorded::CodeName;
 use crate::table::{Answer, Cell, Column, Table};
-use crate::words::counted;
+use rsys_traces::model::{Model, TextId};
+use rsys_traces::words::counted;
 
 const NO_STACK: &str = "(no call stack)";
 const NO_OPERATOR: &str = "(no operator)";

@@ -3,10 +3,10 @@
 use super::contexts::Launched;
 use super::ledger::{Ledger, Time};
 use super::tree::{Node, Tree};
-use crate::model::entry;
-use crate::model::{Frame, Framework, Model, StackId, TextId};
 use crate::program::operators::Operators;
 use crate::program::recorded::Scope;
+use rsys_traces::model::entry;
+use rsys_traces::model::{Frame, Framework, Model, StackId, TextId};
 
 /// The outermost frame under which rsys puts the time of kernels.
 const GPU_FRAME: &str = "[GPU]";

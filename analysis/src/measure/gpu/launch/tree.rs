@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::ledger::Time;
-use crate::model::TextId;
+use rsys_traces::model::TextId;
 
 /// What a node stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -117,7 +117,7 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Texts;
+    use rsys_traces::model::Texts;
 
     #[test]
     fn every_time_is_in_one_row() {

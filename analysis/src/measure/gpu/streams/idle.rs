@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Operation, Place, columns};
-use crate::model::{Model, ProcessId};
 use crate::table::{Column, Table};
+use rsys_traces::model::{Model, ProcessId};
 
 /// The GPU takes so long from a kernel to the next that is there already; what is longer has another reason.
 const BETWEEN_KERNELS_NS: u64 = 30;

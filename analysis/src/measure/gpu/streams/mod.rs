@@ -14,10 +14,10 @@ mod sequences;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::measure::{DEVICE_COLUMNS, Measure, NO_OPERATION, device_cells, notes};
-use crate::model::{
+use crate::table::{Answer, Cell, Column};
+use rsys_traces::model::{
     Activity, Batch, GpuRange, HostKind, Kinds, Model, OpKind, ProcessId, QueueId, TextId,
 };
-use crate::table::{Answer, Cell, Column};
 
 /// Operations, calls and ranges that are kept, at most, some 40 bytes each.
 const MOST: usize = 1 << 19;

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Operation, Place, columns};
-use crate::model::{GpuRange, Model, QueueId, TextId};
 use crate::program::iteration_names::{is_default_marker, with_numbers_out};
 use crate::table::{Column, Table};
+use rsys_traces::model::{GpuRange, Model, QueueId, TextId};
 
 /// Times of a stream in which it worked, side by side, and how long it had worked before each.
 #[derive(Debug, Default)]

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Operation, Place, columns};
-use crate::model::{Model, TextId};
 use crate::table::{Column, Table};
+use rsys_traces::model::{Model, TextId};
 
 /// How many kernels a sequence has, at least and at most.
 const LENGTHS: std::ops::RangeInclusive<usize> = 2..=8;

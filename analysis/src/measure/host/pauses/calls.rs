@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use crate::model::{
+use crate::program::call_sites::CallSites;
+use crate::program::code_place::innermost;
+use rsys_traces::model::{
     Activity, Batch, DeviceId, Effect, Frame, HostKind, HostSlice, Model, ProcessId, TextId,
     ThreadId,
 };
-use crate::program::call_sites::CallSites;
-use crate::program::code_place::innermost;
 
 /// Shorter calls matter to nobody, and are many.
 const SHORT_NS: u64 = 1_000;

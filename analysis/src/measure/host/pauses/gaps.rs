@@ -2,7 +2,7 @@
 
 use super::calls::Wait;
 use super::phases::{Phase, Phases};
-use crate::model::Effect;
+use rsys_traces::model::Effect;
 
 /// A call that returns within this time after the GPU ran dry has waited for that. Threads that have to wait for a processor return late.
 const RETURN_NS: u64 = 20_000_000;
@@ -218,7 +218,7 @@ impl<'w> Gaps<'w> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ProcessId, TextId, ThreadId};
+    use rsys_traces::model::{ProcessId, TextId, ThreadId};
 
     fn wait(does: Effect, start_ns: u64, end_ns: u64) -> Wait {
         Wait {

@@ -18,10 +18,10 @@ use crate::measure::gpu::gaps::{LAUNCH_NS, Stretch, Stretches};
 use crate::measure::{
     DEVICE_COLUMNS, Measure, PROCESS_COLUMNS, device_cells, process_cells, unseen,
 };
-use crate::model::entry;
-use crate::model::{Activity, Batch, DeviceId, Effect, Kinds, Model, ProcessId, TextId};
 use crate::program::code_place::cells as place_cells;
 use crate::table::{Answer, Cell, Column, Row, Table};
+use rsys_traces::model::entry;
+use rsys_traces::model::{Activity, Batch, DeviceId, Effect, Kinds, Model, ProcessId, TextId};
 
 /// The question, while records are read.
 #[derive(Debug, Default)]

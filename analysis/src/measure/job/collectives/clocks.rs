@@ -2,8 +2,8 @@
 //!
 //! First by the wall clocks that each trace has compared with BOOTTIME. What remains is bounded by the collectives ([`host_clocks`]).
 
-use crate::perfetto::clocks::{WallClock, interpolate};
-use crate::perfetto::host_clocks::{self, Shared};
+use rsys_traces::perfetto::clocks::{WallClock, interpolate};
+use rsys_traces::perfetto::host_clocks::{self, Shared};
 
 /// The clocks of all hosts.
 #[derive(Debug, Default)]

@@ -13,14 +13,14 @@ use crate::containers::sets::{IntervalSet, sweep};
 use crate::measure::Measure;
 use crate::measure::gpu::copies::direction;
 use crate::measure::gpu::sensors::{Gpu, machine, sensor};
-use crate::model::entry;
-use crate::model::{
-    Activity, Basis, Batch, DeviceId, GpuRecord, HostKind, HostSlice, Kinds, LockWait, Model,
-    OpKind, ProcessId, StackId, TextId, ThreadId,
-};
 use crate::program::code_place::{lock_wait_text, place_text};
 use crate::program::scopes::Scopes;
 use crate::table::Answer;
+use rsys_traces::model::entry;
+use rsys_traces::model::{
+    Activity, Basis, Batch, DeviceId, GpuRecord, HostKind, HostSlice, Kinds, LockWait, Model,
+    OpKind, ProcessId, StackId, TextId, ThreadId,
+};
 
 /// Calls that are joined with the stacks from which they were made.
 const CALLS: usize = 1 << 18;

@@ -12,7 +12,7 @@ use super::study::with_segments;
 use super::{Collectives, Found};
 use crate::containers::packed_rows::RowFile;
 use crate::measure::job::mpi;
-use crate::model::{Model, TextId};
+use rsys_traces::model::{Model, TextId};
 
 /// What was found of a process.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use std::collections::{HashMap, VecDeque};
 use super::proxies::{OfClass, Proxies};
 use crate::containers::packed_rows::PackedRows;
 use crate::measure::job::mpi;
-use crate::model::entry;
-use crate::model::{Activity, Batch, CollectiveCall, GpuRecord, HostKind, HostSlice, TextId};
+use rsys_traces::model::entry;
+use rsys_traces::model::{Activity, Batch, CollectiveCall, GpuRecord, HostKind, HostSlice, TextId};
 
 /// Launches of a thread that are kept until its call of RCCL ends.
 const LAUNCHES: usize = 4096;

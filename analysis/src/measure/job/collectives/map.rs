@@ -2,8 +2,8 @@
 
 use super::joining::Lane;
 use super::records::Study;
-use crate::model::Model;
 use crate::table::{Cell, Column, Row, Table};
+use rsys_traces::model::Model;
 
 /// The most rows and columns that the picture has.
 const RANKS: usize = 64;

@@ -7,7 +7,7 @@ use super::clocks::HostClock;
 use super::joining::{BY_CALL, FUSED, Lane};
 use super::study::host_key;
 use crate::measure::job::operation::Operation;
-use crate::model::{Model, ProcessId};
+use rsys_traces::model::{Model, ProcessId};
 
 /// Turns the times of a process into those of the axis that all ranks have in common.
 #[derive(Debug, Clone, Default)]

@@ -37,11 +37,11 @@ pub(crate) use tables::TOGETHER;
 
 use crate::containers::packed_rows::RowFile;
 use crate::measure::Measure;
-use crate::model::{Batch, Kinds, Model};
 use crate::table::Answer;
 use gathering::Gathering;
 use joining::Joining;
 use records::Study;
+use rsys_traces::model::{Batch, Kinds, Model};
 use stragglers::{Straggler, stragglers};
 use waited::Waited;
 

@@ -10,8 +10,8 @@ use super::joining::{BY_CALL, FUSED};
 use super::proxies::ProxyTimes;
 use crate::containers::packed_rows::PackedRows;
 use crate::measure::job::mpi;
-use crate::model::{Notice, Process};
 use crate::parquet::{self, Columns, ParquetError, PartError, Values};
+use rsys_traces::model::{Notice, Process};
 
 /// Parts of another version are made again.
 const VERSION: u32 = 2;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::joining::{Lane, Member};
 use crate::containers::sets::IntervalSet;
-use crate::model::{ProxyRecord, ProxyWork, TextId};
+use rsys_traces::model::{ProxyRecord, ProxyWork, TextId};
 
 /// Calls whose class is known. A proxy ends its operation while no more than a stream holds were called behind it.
 const CALLS: usize = 1 << 14;

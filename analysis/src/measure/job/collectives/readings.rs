@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{CounterId, CounterValue};
+use rsys_traces::model::{CounterId, CounterValue};
 
 /// Values of sensors around some stretches. A value holds until the next one of its sensor, and as long as sensors were read at all.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use super::clocks::HostClock;
 use super::gathering::Gathering;
 use super::joining::Member;
 use super::study::folder_of;
-use crate::model::{Model, ProcessId, TextId};
+use rsys_traces::model::{Model, ProcessId, TextId};
 
 /// A communicator's operations in a file.
 struct Recorded {

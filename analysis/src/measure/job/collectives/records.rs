@@ -9,7 +9,7 @@ use super::joining::{Lane, Shape};
 use super::map::Map;
 use crate::containers::packed_rows::PackedRows;
 use crate::measure::job::mpi;
-use crate::model::ProcessId;
+use rsys_traces::model::ProcessId;
 
 /// Begin, duration, the segment in front of it plus one (0: there is none), shape and flags, behind the number.
 pub(super) type Rows = PackedRows<5>;

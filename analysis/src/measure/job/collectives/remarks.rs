@@ -3,7 +3,7 @@
 use super::records::{GroupTotals, Study};
 use super::stragglers::{Straggler, all_late, none_stands_out};
 use crate::measure::job::mpi;
-use crate::model::Model;
+use rsys_traces::model::Model;
 
 /// Who is left out of the causes, and which operations of the judgement.
 pub(super) fn more_notes(

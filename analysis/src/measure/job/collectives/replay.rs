@@ -12,7 +12,7 @@ use super::records::Study;
 use super::study::Arrival;
 use crate::measure::job::operation::Operation;
 use crate::measure::job::ranks::lower_median;
-use crate::model::{Model, ProcessId};
+use rsys_traces::model::{Model, ProcessId};
 
 /// So many arrivals are replayed, the first of each communicator: some 250 MB.
 const ARRIVALS: usize = 1 << 22;

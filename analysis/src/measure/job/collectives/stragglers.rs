@@ -12,7 +12,7 @@ use super::causes::{LONGER_KERNELS, Why, told, why};
 use super::doings::Done;
 use super::records::{Conduct, Late, Study};
 use super::waited::name;
-use crate::model::{Model, ProcessId};
+use rsys_traces::model::{Model, ProcessId};
 
 /// The least lateness, as a part of the time from the first to the last collective.
 const LEAST: f64 = 0.01;

@@ -18,8 +18,8 @@ use super::records::{Conduct, Group, GroupTotals, Instance, Late, Part, Rows, Sh
 use crate::measure::job::mpi;
 use crate::measure::job::operation::Operation;
 use crate::measure::job::ranks::lower_median;
-use crate::model::{Model, ProcessId, TextId};
-use crate::perfetto::host_clocks::Shared;
+use rsys_traces::model::{Model, ProcessId, TextId};
+use rsys_traces::perfetto::host_clocks::Shared;
 
 /// Instances by which clocks are compared, of all hosts together.
 const COMPARED: usize = 1 << 20;
@@ -539,7 +539,7 @@ pub(super) fn folder_of(file: &str) -> &str {
 }
 
 /// What tells hosts apart: clocks of one boot are one clock.
-pub(super) fn host_key(process: &crate::model::Process) -> &str {
+pub(super) fn host_key(process: &rsys_traces::model::Process) -> &str {
     let keys = [&process.boot_id, &process.host, &process.file];
     keys.into_iter()
         .find(|key| !key.is_empty())

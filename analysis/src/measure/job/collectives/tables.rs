@@ -11,8 +11,8 @@ use crate::measure::job::mpi;
 use crate::measure::job::operation::Operation;
 use crate::measure::job::ranks::{RANK, rank_cells};
 use crate::measure::{notes, unseen};
-use crate::model::{Model, ProcessId};
 use crate::table::{Answer, Cell, Column, Table, Unit};
+use rsys_traces::model::{Model, ProcessId};
 
 const fn bandwidth(key: &'static str, title: &'static str) -> Column {
     Column {

@@ -8,8 +8,8 @@ use super::gathering::Gathering;
 use super::joining::Shape;
 use super::proxies::Wait;
 use super::study::folder_of;
-use crate::model::{Model, ProcessId, TextId};
 use crate::table::{Cell, Column, Table};
+use rsys_traces::model::{Model, ProcessId, TextId};
 
 /// Shares of their proxies' time from which on the waits of others for a rank are reported.
 const TELLING: f64 = 0.01;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::measure::job::collectives::Axis;
 use crate::measure::job::iterations::{Iteration, Lane, MarkerKind, Verdict};
-use crate::model::ProcessId;
+use rsys_traces::model::ProcessId;
 
 /// A GPU is behind its host when the work of an iteration ends later than the iteration by this time, and by one part in this many of it.
 const BEHIND_NS: u64 = 20_000;

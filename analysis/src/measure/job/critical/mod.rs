@@ -26,11 +26,11 @@ use std::rc::Rc;
 use crate::measure::Measure;
 use crate::measure::job::collectives::{Axis, Found, Meetings};
 use crate::measure::job::iterations::Lane;
-use crate::model::{Model, ProcessId};
 use crate::table::Answer;
 use chosen::{Of, Span, chosen, spans};
 use course::Course;
 use recorder::Recorder;
+use rsys_traces::model::{Model, ProcessId};
 use walk::{At, Crossing, Meeting, Ranks, walk};
 
 /// Reads a file once more, for a measure; its model.

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::course::{Call, Course, Kind, Launch, Names, Operation, Piece, Track, side_by_side};
 use crate::measure::Measure;
 use crate::measure::job::collectives::Axis;
-use crate::model::{
-    Activity, Basis, Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, LockWait, Model,
-    ProcessId, Sample, StackId, StreamOrder, TextId, ThreadId, WaitsFor, waits_for,
-};
 use crate::program::code_place::{lock_wait_text, place_text};
 use crate::program::scopes::{Scope, Scopes};
 use crate::table::Answer;
+use rsys_traces::model::{
+    Activity, Basis, Batch, Effect, GpuRecord, HostKind, HostSlice, Kinds, LockWait, Model,
+    ProcessId, Sample, StackId, StreamOrder, TextId, ThreadId, WaitsFor, waits_for,
+};
 
 /// What is recorded of a process of a file. Clones are one.
 #[derive(Debug, Clone)]

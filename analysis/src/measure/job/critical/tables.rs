@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::chosen::Span;
 use super::course::Kind;
 use super::walk::Segment;
-use crate::model::{Model, ProcessId, is_input};
 use crate::table::{Answer, Cell, Column, Table};
-use crate::words::counted;
+use rsys_traces::model::{Model, ProcessId, is_input};
+use rsys_traces::words::counted;
 
 /// Rows of the longest table in text.
 const STEPS: usize = 60;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::assign::Operation;
 use super::sums::COMPUTE;
-use crate::model::{Model, TextId};
+use rsys_traces::model::{Model, TextId};
 
 /// So many kernels are kept of a GPU, those that were alone for longest.
 const KEPT: usize = 12;

@@ -9,7 +9,7 @@ use super::assign::Operation;
 use super::sums::{COMPUTE, Field, Sums};
 use super::verdicts::Verdict;
 use crate::measure::gpu::gaps::PartCause;
-use crate::model::{Model, TextId};
+use rsys_traces::model::{Model, TextId};
 
 /// So many iterations of a rank are looked at, of the longest and of those with the most time besides communication.
 const LOOKED_AT: usize = 8;

@@ -16,7 +16,7 @@ use super::verdicts::{Change, Verdict, changes, verdicts};
 use crate::measure::gpu::gaps::{Idle, PartCause, Stretch};
 use crate::measure::gpu::sensors::{machine, sensor};
 use crate::measure::job::operation::Operation as Rccl;
-use crate::model::{Activity, CounterId, DeviceId, Model, ProcessId, TextId};
+use rsys_traces::model::{Activity, CounterId, DeviceId, Model, ProcessId, TextId};
 
 /// The lanes of all GPUs, in the order of output.
 pub(super) fn lanes(mut records: Records, model: &Model, options: &Options) -> Vec<Lane> {

@@ -43,7 +43,6 @@ mod verdicts;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::measure::{Measure, notes};
-use crate::model::{Batch, Kinds, Model};
 use crate::table::Answer;
 pub use assign::Assign;
 pub use differences::Difference;
@@ -51,6 +50,7 @@ pub use lane::{Detail, Iteration, Lane, Layers};
 pub use marker::MarkerKind;
 pub use part::Part;
 use records::Records;
+use rsys_traces::model::{Batch, Kinds, Model};
 pub use sums::{FIELDS, Field, Sums};
 pub use tables::{answer, are_too_many};
 pub use verdicts::Verdict;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::marker::{MarkerKind, is_meant};
 use super::records::{MARK, Records};
-use crate::model::{Model, ProcessId, TextId};
 use crate::program::iteration_names::{is_default_marker, number, without_numbers};
+use rsys_traces::model::{Model, ProcessId, TextId};
 
 /// A range without a common name is taken for an iteration if it recurs so often, and covers this part of the time.
 const RECURS_MIN: usize = 3;

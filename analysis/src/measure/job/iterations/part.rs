@@ -9,8 +9,8 @@ use super::Options;
 use super::lane::{Detail, Iteration, Lane, SENSORS};
 use super::sums::{FIELDS, Field, Sums};
 use super::verdicts::Verdict;
-use crate::model::{Notice, Process};
 use crate::parquet::{self, Columns, ParquetError, PartError, Values};
+use rsys_traces::model::{Notice, Process};
 
 /// Parts of another version are made again.
 const VERSION: u32 = 5;

@@ -3,8 +3,8 @@
 use crate::containers::packed_rows::PackedRows;
 use crate::measure::Measure;
 use crate::measure::gpu::gaps::Gaps;
-use crate::model::entry;
-use crate::model::{Batch, HostKind, HostSlice, OpKind};
+use rsys_traces::model::entry;
+use rsys_traces::model::{Batch, HostKind, HostSlice, OpKind};
 
 /// Kinds of slices that may mark iterations, the likeliest first.
 pub(super) const SLICE_KINDS: [HostKind; 3] =

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::measure::job::operation::Operation;
-use crate::model::{Batch, Completion, Joint, MessageEnd, Model, MpiCall, TextId, entry};
+use rsys_traces::model::{Batch, Completion, Joint, MessageEnd, Model, MpiCall, TextId, entry};
 
 /// Calls that are kept of a process, the first ones: some 80 MB.
 const OF_PROCESS: usize = 1 << 20;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::matching::{Kind, Matched, On, Timed};
-use crate::perfetto::clocks::interpolate;
+use rsys_traces::perfetto::clocks::interpolate;
 
 /// Clocks drift by some microseconds in this time: they are compared in stretches that are as long, and at most as many as that.
 const STRETCH_NS: i64 = 500_000_000;

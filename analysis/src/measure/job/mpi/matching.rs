@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::calls::{Call, Calls, End, NONE, Role};
-use crate::model::ProcessId;
+use rsys_traces::model::ProcessId;
 
 /// Calls of all ranks that are compared, the first ones of each: some 250 MB.
 const CALLS: usize = 1 << 21;

@@ -16,9 +16,9 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::containers::sets::IntervalSet;
-use crate::model::ProcessId;
 use clocks::Correction;
 use matching::{Kind, Matched};
+use rsys_traces::model::ProcessId;
 use waits::Waits;
 
 pub(crate) use calls::{Calls, Recorder};

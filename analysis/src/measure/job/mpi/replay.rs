@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::matching::{Kind, Matched, On};
 use super::waits::Waits;
 use crate::measure::job::ranks::lower_median;
-use crate::model::ProcessId;
+use rsys_traces::model::ProcessId;
 
 /// The calls of a job, to be gone through.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use super::matching::Kind;
 use super::{Job, is_unjudged, unjudged_ns};
 use crate::measure::job::ranks::{RANK, rank_cells};
-use crate::model::{Model, ProcessId};
 use crate::table::{Column, Table};
-use crate::words::nanoseconds;
+use rsys_traces::model::{Model, ProcessId};
+use rsys_traces::words::nanoseconds;
 
 /// Time in calls that is mentioned where it could not be judged.
 const MENTIONED_NS: u64 = 10_000_000;

@@ -1,7 +1,7 @@
 //! Jobs of a few calls, whose waits are known.
 
 use super::*;
-use crate::model::{Batch, Completion, Joint, MessageEnd, Model, MpiCall, Process, ThreadId};
+use rsys_traces::model::{Batch, Completion, Joint, MessageEnd, Model, MpiCall, Process, ThreadId};
 
 /// Ranks of one host, and what they did. Times are in microseconds.
 struct Told {
@@ -66,7 +66,7 @@ impl Told {
             let call = self.call(rank, name, (*begin, *end));
             call.joint = Joint::of(name);
             if matches!(call.joint, Some(Joint::Window | Joint::File)) {
-                call.communicator = crate::model::TextId::EMPTY;
+                call.communicator = rsys_traces::model::TextId::EMPTY;
                 (call.rank, call.ranks) = (None, None);
             }
         }

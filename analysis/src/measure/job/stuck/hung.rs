@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use super::{LONG_NS, Stuck};
 use crate::measure::{PROCESS_COLUMNS, process_cells};
-use crate::model::entry;
-use crate::model::{
+use crate::program::code_place::place_text;
+use crate::table::{Cell, Column, Table};
+use rsys_traces::model::entry;
+use rsys_traces::model::{
     Activity, Basis, GpuRecord, HostKind, HostSlice, Model, OpKind, ProcessId, Sample, StackId,
     StreamOrder, TextId, ThreadId, classify, waits_for,
 };
-use crate::program::code_place::place_text;
-use crate::table::{Cell, Column, Table};
 
 /// A wait is reported if it is longer by this factor than what was submitted has ever taken.
 const TIMES_LONGEST: u64 = 3;

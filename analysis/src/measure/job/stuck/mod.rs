@@ -19,9 +19,9 @@ use self::hung::Durations;
 use self::never_done::NEVER_DONE_COLUMNS;
 use self::process::OfProcess;
 use crate::measure::{Measure, PROCESS_COLUMNS, notes, process_cells};
-use crate::model::entry;
-use crate::model::{Activity, Basis, Batch, HostKind, HostSlice, Kinds, Model, ProcessId};
 use crate::table::{Answer, Cell, Column, Table};
+use rsys_traces::model::entry;
+use rsys_traces::model::{Activity, Basis, Batch, HostKind, HostSlice, Kinds, Model, ProcessId};
 
 /// The shortest wait between ranks that is reported.
 const LONG_NS: u64 = 1_000_000_000;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{LONG_NS, Stuck};
 use crate::measure::job::operation::Operation;
-use crate::model::{CollectiveCall, Model, ProcessId, TextId};
 use crate::table::{Cell, Column};
+use rsys_traces::model::{CollectiveCall, Model, ProcessId, TextId};
 
 /// The most runs of ranks that a text lists.
 const NAMED: usize = 16;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::LONG_NS;
 use super::hung::OfGpu;
-use crate::model::{CollectiveCall, LockWait, Model, ProcessId, StackId, TextId, ThreadId};
 use crate::program::code_place::{place_text, runtime_call};
+use rsys_traces::model::{CollectiveCall, LockWait, Model, ProcessId, StackId, TextId, ThreadId};
 
 /// The most calls kept per communicator and process: the last ones, which may be submitted and not finished.
 const CALLS: usize = 64;

@@ -4,11 +4,11 @@ mod hung;
 
 use super::never_done::named;
 use super::*;
-use crate::model::{
+use crate::table::view::rows;
+use rsys_traces::model::{
     CollectiveCall, Frame, GpuRecord, HostSlice, LockWait, Process, Sample, StackId, Thread,
     ThreadId,
 };
-use crate::table::view::rows;
 
 const S: u64 = 1_000_000_000;
 

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use super::process::{OfProcess, place_of};
 use super::{LONG_NS, ROWS_IN_TEXT, Stuck};
 use crate::measure::{PROCESS_COLUMNS, process_cells};
-use crate::model::{Model, ProcessId, StackId, ThreadId};
 use crate::table::{Cell, Column, Table};
+use rsys_traces::model::{Model, ProcessId, StackId, ThreadId};
 
 /// Where a thread was last.
 #[derive(Debug, Clone, Copy)]

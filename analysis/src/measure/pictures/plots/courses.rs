@@ -8,9 +8,9 @@ use super::bins::{Bins, Join};
 use crate::containers::sets::{IntervalSet, sweep};
 use crate::measure::gpu::sensors::machine;
 use crate::measure::{DEVICE_COLUMNS, Measure, PROCESS_COLUMNS, device_cells, process_cells};
-use crate::model::entry;
-use crate::model::{Activity, Basis, Batch, CounterId, Kinds, Model, ProcessId};
 use crate::table::{Answer, Cell, Column, Row, Table};
+use rsys_traces::model::entry;
+use rsys_traces::model::{Activity, Basis, Batch, CounterId, Kinds, Model, ProcessId};
 
 /// The time of a GPU is cut into at most so many parts, all GPUs together into [`PARTS_OF_ALL`] where they are many.
 const PARTS: u64 = 600;

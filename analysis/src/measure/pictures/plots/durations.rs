@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::measure::Measure;
-use crate::model::entry;
-use crate::model::{Batch, Kinds, Model, OpKind};
 use crate::table::{Answer, Column, Row, Table};
+use rsys_traces::model::entry;
+use rsys_traces::model::{Batch, Kinds, Model, OpKind};
 
 /// So many kernels, those that took most time, have their durations shown.
 const KERNELS_MAX: usize = 100;

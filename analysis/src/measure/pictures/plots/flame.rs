@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::measure::Measure;
-use crate::model::{Basis, Batch, Frame, Kinds, Model, Process, ProcessId, StackId, ThreadId};
 use crate::table::{Answer, Cell, Column, Table};
+use rsys_traces::model::{
+    Basis, Batch, Frame, Kinds, Model, Process, ProcessId, StackId, ThreadId,
+};
 
 /// A tree has at most so many nodes; the smallest ones are left out, and their time stands in a node of each caller.
 const NODES_MAX: usize = 6_000;
@@ -313,7 +315,7 @@ fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Sample, Thread};
+    use rsys_traces::model::{Sample, Thread};
 
     /// A model with threads of these processes and names, in which each spends `10 << number` ns in one function.
     fn widths(threads: &[(u32, &str)]) -> Vec<(String, u64)> {

@@ -1,9 +1,9 @@
 //! What was run, where and when: the title of the page.
 
 use crate::measure::Measure;
-use crate::model::{Batch, Kinds, Model, Process};
-use crate::perfetto::clocks::WallClock;
 use crate::table::{Answer, Column, Table};
+use rsys_traces::model::{Batch, Kinds, Model, Process};
+use rsys_traces::perfetto::clocks::WallClock;
 
 /// The question. It needs no records.
 #[derive(Debug, Default)]

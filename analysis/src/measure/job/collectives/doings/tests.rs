@@ -1,7 +1,7 @@
 //! What a rank did, counted once.
 
 use super::*;
-use crate::model::Sample;
+use rsys_traces::model::Sample;
 
 #[test]
 fn a_recorded_wait_for_a_lock_counts_once_with_what_was_seen_of_it() {

@@ -1,10 +1,10 @@
 //! Waits for GPUs that last until the end.
 
 use super::{Ranks, S};
-use crate::model::{
+use crate::table::view::rows;
+use rsys_traces::model::{
     Activity, Basis, GpuRecord, HostSlice, OpKind, ProcessId, StreamOrder, ThreadId,
 };
-use crate::table::view::rows;
 
 impl Ranks {
     /// A call of the runtime, which is open where it has no end.

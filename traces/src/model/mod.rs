@@ -24,7 +24,7 @@ mod waiting_calls;
 
 pub use activity::{Activity, classify};
 pub use allocations::MemoryEvent;
-pub(crate) use allocations::{Allocated, DoesWithMemory, does_with_memory};
+pub use allocations::{Allocated, DoesWithMemory, does_with_memory};
 pub use batch::{
     Basis, Batch, CounterValue, GpuRange, GpuRecord, HostKind, HostSlice, Kinds, Mark, OpKind,
     Sample,
@@ -37,18 +37,18 @@ pub use entity::{
     Account, Counter, CounterId, Device, DeviceId, Framework, Process, ProcessId, Queue, QueueId,
     Thread, ThreadId,
 };
-pub(crate) use input::{is_input, is_loader, is_of_loader};
-pub(crate) use lock::{INTERPRETER_LOCK, WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK};
+pub use input::{is_input, is_loader, is_of_loader};
+pub use lock::{INTERPRETER_LOCK, WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK};
 pub use lock::{LockCounts, LockWait};
 pub use loss::Notice;
-pub(crate) use mpi::is_test;
+pub use mpi::is_test;
 pub use mpi::{Completion, Joint, MessageEnd, MpiCall};
 pub use part::Part;
 pub use proxy::{ProxyRecord, ProxyWork};
 pub use stack::{Frame, FrameId, StackId, Stacks};
 pub use stream_order::StreamOrder;
 pub use text::{TextId, Texts};
-pub(crate) use waiting_calls::{WaitsFor, waits_for};
+pub use waiting_calls::{WaitsFor, waits_for};
 
 /// Everything that records refer to.
 #[derive(Debug, Default)]
@@ -114,7 +114,7 @@ impl Model {
 
 /// The entry of a table by dense ids, which grows as needed.
 #[inline]
-pub(crate) fn entry<T: Default>(table: &mut Vec<T>, index: usize) -> &mut T {
+pub fn entry<T: Default>(table: &mut Vec<T>, index: usize) -> &mut T {
     if index >= table.len() {
         table.resize_with(index + 1, T::default);
     }

@@ -1,13 +1,13 @@
 //! Any bytes behind the start of a file of each kind, which the first byte chooses: a reader must come to the end, and no record may end before
-//! it begins. Run with `cargo fuzz run -s none readers` in `analysis/`.
+//! it begins. Run with `cargo fuzz run -s none readers` in `traces/`.
 #![no_main]
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use rsys_analysis::model::{Batch, Kinds, Model};
-use rsys_analysis::read;
+use rsys_traces::model::{Batch, Kinds, Model};
+use rsys_traces::read;
 
 /// Starts of files, which are cut off where the bytes begin.
 const STARTS: [&str; 8] = [

@@ -57,7 +57,7 @@ impl Joint {
 }
 
 /// Whether a function asks whether requests are done.
-pub(crate) fn is_test(name: &str) -> bool {
+pub fn is_test(name: &str) -> bool {
     const TESTS: [&str; 4] = ["Test", "Testall", "Testany", "Testsome"];
     let plain = name.strip_prefix("MPI_");
     plain.is_some_and(|plain| TESTS.contains(&plain))

@@ -2,7 +2,7 @@
 
 /// What a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WaitsFor {
+pub enum WaitsFor {
     /// All that was submitted to a GPU or a stream.
     Synchronisation,
     /// An event.
@@ -17,7 +17,7 @@ pub(crate) enum WaitsFor {
 
 impl WaitsFor {
     /// In words.
-    pub(crate) fn text(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::Synchronisation => "synchronisation",
             Self::Event => "event",
@@ -73,7 +73,7 @@ const HSA: [(&str, WaitsFor); 3] = [
 ];
 
 /// What a call waits for; `None` if it returns at once.
-pub(crate) fn waits_for(call: &str) -> Option<WaitsFor> {
+pub fn waits_for(call: &str) -> Option<WaitsFor> {
     let in_hsa = HSA.iter().find(|(start, _)| call.starts_with(start));
     if let Some((_, what)) = in_hsa {
         return Some(*what);

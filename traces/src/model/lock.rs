@@ -3,13 +3,13 @@
 use super::{ProcessId, TextId, ThreadId};
 
 /// What rsys-sample says of a thread that waits until it may run Python, in place of a system call.
-pub(crate) const INTERPRETER_LOCK: &str = "the interpreter's lock (GIL)";
+pub const INTERPRETER_LOCK: &str = "the interpreter's lock (GIL)";
 
 /// How places in answers go on where the thread waits until it may run Python.
-pub(crate) const WAITING_FOR_INTERPRETER: &str = "waiting for the interpreter's lock (GIL)";
+pub const WAITING_FOR_INTERPRETER: &str = "waiting for the interpreter's lock (GIL)";
 
 /// How places in answers go on where the thread waits in a function of the C library for another lock, in front of its name.
-pub(crate) const WAITING_FOR_LOCK: &str = "waiting in ";
+pub const WAITING_FOR_LOCK: &str = "waiting in ";
 
 /// What was counted of a lock, or of several that share a line, until the end of its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -21,7 +21,7 @@ const INPUTS: [&str; 15] = [
 
 /// Whether a range, operator or function is about the input of a program.
 #[must_use]
-pub(crate) fn is_input(name: &str) -> bool {
+pub fn is_input(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     INPUTS.iter().any(|part| name.contains(part))
 }
@@ -39,7 +39,7 @@ const LOADERS: [&str; 7] = [
 
 /// Whether a range, operator or function hands out data, whatever it calls for that.
 #[must_use]
-pub(crate) fn is_loader(name: &str) -> bool {
+pub fn is_loader(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     LOADERS.iter().any(|part| name.contains(part))
 }
@@ -59,7 +59,7 @@ const OF_LOADERS: [&str; 9] = [
 
 /// Whether a loader calls a function for itself; others are the program's.
 #[must_use]
-pub(crate) fn is_of_loader(function: &str) -> bool {
+pub fn is_of_loader(function: &str) -> bool {
     OF_LOADERS.iter().any(|start| function.starts_with(start)) || is_loader(function)
 }
 

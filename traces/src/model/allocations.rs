@@ -25,7 +25,7 @@ pub struct MemoryEvent {
 
 /// Whose memory it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Allocated {
+pub enum Allocated {
     /// Of a GPU.
     Device,
     /// Moves between GPU and host.
@@ -36,7 +36,7 @@ pub(crate) enum Allocated {
 
 impl Allocated {
     /// In words.
-    pub(crate) fn text(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::Device => "device",
             Self::Managed => "managed",
@@ -47,7 +47,7 @@ impl Allocated {
 
 /// What a call does with memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DoesWithMemory {
+pub enum DoesWithMemory {
     /// Makes memory.
     Allocate(Allocated),
     /// Gives back what was made, whatever it is.
@@ -83,7 +83,7 @@ const CALLS: [(&str, DoesWithMemory); 15] = [
 ];
 
 /// What a call does with memory; `None` if nothing.
-pub(crate) fn does_with_memory(call: &str) -> Option<DoesWithMemory> {
+pub fn does_with_memory(call: &str) -> Option<DoesWithMemory> {
     // Records of rocprofv3 that stand for calls, with the agent behind them where that is a CPU.
     if let Some(operation) = call.strip_prefix("MEMORY_ALLOCATION_") {
         return match operation {
