@@ -10,6 +10,9 @@ use crate::sys::guard::read_u64;
 /// Programs may read the thread pointer without a system call: Linux 5.9 on processors since 2012 (Intel) and 2017 (AMD).
 static IS_READABLE: AtomicBool = AtomicBool::new(false);
 
+/// No memory of a process is below (the smallest `vm.mmap_min_addr` that is not 0 is a page).
+const LEAST: u64 = 4096;
+
 /// Looks whether it can be read. Before any handler is there.
 pub fn learn() {
     /// HWCAP2_FSGSBASE (arch/x86/include/uapi/asm/hwcap2.h).
@@ -33,6 +36,10 @@ pub fn is_of_c_library() -> bool {
     unsafe {
         std::arch::asm!("rdfsbase {}", out(reg) base, options(nomem, nostack, preserves_flags))
     };
+    // None, mostly. A load in vain is mended with faults blocked, and perf's next sample may come meanwhile: its own would end the process.
+    if base < LEAST {
+        return false;
+    }
     // Its block refers to itself twice: `tcb` and `self` of `tcbhead_t` (glibc, sysdeps/x86_64/nptl/tls.h).
     read_u64(base) == Some(base) && read_u64(base.wrapping_add(16)) == Some(base)
 }
