@@ -33,6 +33,8 @@ pub struct Comparison {
     undecided: Vec<Undecided>,
     /// What the witness got and we did not, yet, and when it looked.
     ahead: Vec<(Sent, u64)>,
+    /// What both got, and until when the same from the same sender is the same signal.
+    both: Vec<(Sent, u64)>,
     /// When the question was asked that is not answered yet.
     asked_ns: Option<u64>,
 }
@@ -42,8 +44,15 @@ impl Comparison {
     pub fn arrived(&mut self, sent: Sent, now_ns: u64) {
         self.ahead
             .retain(|(_, looked_ns)| now_ns.saturating_sub(*looked_ns) < MOMENT_NS);
+        self.both.retain(|(_, until_ns)| now_ns < *until_ns);
+        if self.both.iter().any(|(other, _)| *other == sent) {
+            return;
+        }
         match self.ahead.iter().position(|(other, _)| *other == sent) {
-            Some(place) => _ = self.ahead.swap_remove(place),
+            Some(place) => {
+                self.ahead.swap_remove(place);
+                self.both.push((sent, now_ns + MOMENT_NS));
+            }
             None => self.undecided.push(Undecided {
                 sent,
                 read_ns: now_ns,
@@ -67,19 +76,20 @@ impl Comparison {
     }
 
     /// The witness answered. Returns what was for us alone. `is_running` tells of a process whether it runs or wants to.
-    pub fn answered(&mut self, answer: &Answer, is_running: impl Fn(i32) -> bool) -> Vec<Sent> {
+    pub fn answered(
+        &mut self,
+        answer: &Answer,
+        now_ns: u64,
+        is_running: impl Fn(i32) -> bool,
+    ) -> Vec<Sent> {
         for sent in &answer.sent {
             let before = self.undecided.len();
-            // `timeout` signals its child and then its group; pending, the two would be one.
-            self.undecided
-                .retain(|ours| ours.sent != *sent || ours.read_ns > answer.looked_ns);
-            if self.undecided.len() < before {
-                continue;
-            }
-            // We may have read ours only after the witness looked.
-            match self.undecided.iter().position(|ours| ours.sent == *sent) {
-                Some(place) => _ = self.undecided.remove(place),
-                None => self.ahead.push((*sent, answer.looked_ns)),
+            // `timeout` signals its child and then its group, others the group and then the child: pending, the two would be one. We may have read either before the
+            // witness looked, or after.
+            self.undecided.retain(|ours| ours.sent != *sent);
+            match self.undecided.len() < before {
+                true => self.both.push((*sent, now_ns + MOMENT_NS)),
+                false => self.ahead.push((*sent, answer.looked_ns)),
             }
         }
         let Some(asked_ns) = self.asked_ns.take() else {
@@ -148,7 +158,7 @@ mod tests {
         while let Some(next) = comparison.next_ns() {
             now = now.max(next);
             assert!(comparison.wants_to_ask(now));
-            passed.extend(comparison.answered(&answer(now, &[]), sleeps));
+            passed.extend(comparison.answered(&answer(now, &[]), now, sleeps));
         }
         passed
     }
@@ -159,7 +169,7 @@ mod tests {
         comparison.arrived(INT, 0);
         assert!(comparison.wants_to_ask(1));
         assert!(!comparison.wants_to_ask(2), "one question at a time");
-        assert_eq!(comparison.answered(&answer(3, &[INT]), sleeps), []);
+        assert_eq!(comparison.answered(&answer(3, &[INT]), 3, sleeps), []);
         assert_eq!(rest(&mut comparison, 4), []);
     }
 
@@ -168,7 +178,7 @@ mod tests {
         let mut comparison = Comparison::default();
         comparison.arrived(INT, 0);
         assert!(comparison.wants_to_ask(1));
-        assert_eq!(comparison.answered(&answer(2, &[]), sleeps), []);
+        assert_eq!(comparison.answered(&answer(2, &[]), 2, sleeps), []);
         assert!(!comparison.wants_to_ask(3), "its moment is not over");
         assert_eq!(rest(&mut comparison, 4), [INT]);
     }
@@ -179,7 +189,7 @@ mod tests {
         comparison.arrived(INT, 0);
         comparison.arrived(FROM_ANOTHER, 1);
         assert!(comparison.wants_to_ask(2));
-        assert_eq!(comparison.answered(&answer(3, &[INT]), sleeps), []);
+        assert_eq!(comparison.answered(&answer(3, &[INT]), 3, sleeps), []);
         assert_eq!(rest(&mut comparison, 4), [FROM_ANOTHER]);
     }
 
@@ -188,10 +198,13 @@ mod tests {
         let mut comparison = Comparison::default();
         comparison.arrived(INT, 0);
         assert!(comparison.wants_to_ask(1));
-        assert_eq!(comparison.answered(&answer(2, &[]), sleeps), []);
+        assert_eq!(comparison.answered(&answer(2, &[]), 2, sleeps), []);
         comparison.arrived(INT, MS);
         assert!(comparison.wants_to_ask(MS));
-        assert_eq!(comparison.answered(&answer(MS + 1, &[INT]), sleeps), []);
+        assert_eq!(
+            comparison.answered(&answer(MS + 1, &[INT]), MS + 1, sleeps),
+            []
+        );
         assert_eq!(rest(&mut comparison, 2 * MS), []);
     }
 
@@ -205,17 +218,20 @@ mod tests {
         for round in 1..=10 {
             let now = 10 * round * MS;
             assert!(comparison.wants_to_ask(now));
-            passed.extend(comparison.answered(&answer(now + 1, &[]), is_running));
+            passed.extend(comparison.answered(&answer(now + 1, &[]), now + 1, is_running));
         }
         assert_eq!(passed, [FROM_ANOTHER]);
         // Then it is one for the group after all; or it was for us, for who computes on and on sends nothing more.
         let mut other = Comparison::default();
         other.arrived(INT, 0);
         assert!(other.wants_to_ask(201 * MS));
-        assert_eq!(other.answered(&answer(201 * MS + 1, &[]), |_| true), [INT]);
+        assert_eq!(
+            other.answered(&answer(201 * MS + 1, &[]), 201 * MS + 1, |_| true),
+            [INT]
+        );
         assert!(comparison.wants_to_ask(120 * MS));
         assert_eq!(
-            comparison.answered(&answer(120 * MS + 1, &[INT]), is_running),
+            comparison.answered(&answer(120 * MS + 1, &[INT]), 120 * MS + 1, is_running),
             []
         );
         assert_eq!(rest(&mut comparison, 300 * MS), []);
@@ -229,7 +245,7 @@ mod tests {
             let now = round * MS;
             comparison.arrived(INT, now);
             assert!(comparison.wants_to_ask(now));
-            passed.extend(comparison.answered(&answer(now + 1, &[]), sleeps));
+            passed.extend(comparison.answered(&answer(now + 1, &[]), now + 1, sleeps));
         }
         passed.extend(rest(&mut comparison, 100 * MS));
         assert_eq!(passed, [INT; 100]);
@@ -239,16 +255,19 @@ mod tests {
     fn a_group_is_signalled_process_by_process() {
         // First the witness, then we.
         let mut comparison = Comparison::default();
-        assert_eq!(comparison.answered(&answer(0, &[INT]), sleeps), []);
+        assert_eq!(comparison.answered(&answer(0, &[INT]), 0, sleeps), []);
         comparison.arrived(INT, MS);
         assert_eq!(rest(&mut comparison, 2 * MS), []);
         // First we, then the witness.
         comparison.arrived(INT, 20 * MS);
         assert!(comparison.wants_to_ask(20 * MS));
-        assert_eq!(comparison.answered(&answer(20 * MS + 1, &[]), sleeps), []);
+        assert_eq!(
+            comparison.answered(&answer(20 * MS + 1, &[]), 20 * MS + 1, sleeps),
+            []
+        );
         assert!(comparison.wants_to_ask(30 * MS));
         assert_eq!(
-            comparison.answered(&answer(30 * MS + 1, &[INT]), sleeps),
+            comparison.answered(&answer(30 * MS + 1, &[INT]), 30 * MS + 1, sleeps),
             []
         );
         assert_eq!(rest(&mut comparison, 31 * MS), []);
@@ -260,18 +279,25 @@ mod tests {
         comparison.arrived(INT, 0);
         assert!(comparison.wants_to_ask(1));
         comparison.arrived(INT, 2);
-        assert_eq!(comparison.answered(&answer(3, &[INT]), sleeps), []);
+        assert_eq!(comparison.answered(&answer(3, &[INT]), 3, sleeps), []);
         assert_eq!(rest(&mut comparison, 4), []);
     }
 
     #[test]
-    fn what_comes_after_the_witness_looked_is_another() {
+    fn the_same_in_the_same_moment_is_one_and_later_another() {
+        // Read before the witness looked, and after.
         let mut comparison = Comparison::default();
         comparison.arrived(INT, 0);
         assert!(comparison.wants_to_ask(1));
         comparison.arrived(INT, 3);
-        assert_eq!(comparison.answered(&answer(2, &[INT]), sleeps), []);
-        assert_eq!(rest(&mut comparison, 4), [INT]);
+        assert_eq!(comparison.answered(&answer(2, &[INT]), 4, sleeps), []);
+        assert_eq!(rest(&mut comparison, 5), []);
+        // Behind its answer.
+        comparison.arrived(INT, 5 * MS);
+        comparison.arrived(FROM_ANOTHER, 5 * MS);
+        assert_eq!(rest(&mut comparison, 5 * MS), [FROM_ANOTHER]);
+        comparison.arrived(INT, 15 * MS);
+        assert_eq!(rest(&mut comparison, 15 * MS), [INT]);
     }
 
     #[test]
@@ -280,14 +306,14 @@ mod tests {
         comparison.arrived(FROM_ANOTHER, 0);
         assert!(comparison.wants_to_ask(1));
         comparison.arrived(INT, 3);
-        assert_eq!(comparison.answered(&answer(2, &[INT]), sleeps), []);
+        assert_eq!(comparison.answered(&answer(2, &[INT]), 2, sleeps), []);
         assert_eq!(rest(&mut comparison, 4), [FROM_ANOTHER]);
     }
 
     #[test]
     fn an_old_signal_of_the_witness_means_nothing() {
         let mut comparison = Comparison::default();
-        assert_eq!(comparison.answered(&answer(0, &[INT]), sleeps), []);
+        assert_eq!(comparison.answered(&answer(0, &[INT]), 0, sleeps), []);
         comparison.arrived(INT, 20 * MS);
         assert_eq!(rest(&mut comparison, 20 * MS), [INT]);
     }

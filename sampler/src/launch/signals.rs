@@ -146,7 +146,9 @@ impl Signals {
         if let Some(witness) = &self.witness {
             let is_there = match witness.answer() {
                 Ok(answer) => {
-                    found = self.comparison.answered(&answer, is_running);
+                    found = self
+                        .comparison
+                        .answered(&answer, os::monotonic_ns(), is_running);
                     true
                 }
                 Err(error) => error == Errno::EAGAIN,
