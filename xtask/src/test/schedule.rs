@@ -17,6 +17,8 @@ use super::units::{Slot, Unit};
 use crate::judges;
 use crate::steps::say;
 
+/// By which tests of properties draw their cases (proptest's `Config`).
+const SEED: &str = "PROPTEST_RNG_SEED";
 /// So often is said how far it is.
 const TELL: Duration = Duration::from_secs(60);
 
@@ -43,7 +45,13 @@ struct State {
 }
 
 /// Runs all; what each test became is handed over as soon as it has ended.
-pub fn run(units: Vec<Unit>, binaries: &[Binary], ended: &(dyn Fn(Ended) + Sync)) -> Result<()> {
+/// Tests of properties have the same cases in each run, unless these are drawn.
+pub fn run(
+    units: Vec<Unit>,
+    binaries: &[Binary],
+    is_drawn: bool,
+    ended: &(dyn Fn(Ended) + Sync),
+) -> Result<()> {
     let (alone, beside): (Vec<Unit>, Vec<Unit>) =
         units.into_iter().partition(|unit| unit.slot == Slot::Alone);
     let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -51,17 +59,19 @@ pub fn run(units: Vec<Unit>, binaries: &[Binary], ended: &(dyn Fn(Ended) + Sync)
     let waiting = processors + 1;
     let slots = [Slot::Processor].repeat(processors);
     let slots = [slots, [Slot::Waiting].repeat(waiting)].concat();
-    run_in(&slots, beside, binaries, ended)?;
-    run_in(&[Slot::Alone], alone, binaries, ended)
+    run_in(&slots, beside, binaries, is_drawn, ended)?;
+    run_in(&[Slot::Alone], alone, binaries, is_drawn, ended)
 }
 
 fn run_in(
     slots: &[Slot],
     units: Vec<Unit>,
     binaries: &[Binary],
+    is_drawn: bool,
     ended: &(dyn Fn(Ended) + Sync),
 ) -> Result<()> {
     let shared = &Shared {
+        is_drawn,
         state: Mutex::new(State {
             waiting: units,
             running: Vec::new(),
@@ -86,6 +96,7 @@ fn run_in(
 }
 
 struct Shared {
+    is_drawn: bool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -99,7 +110,7 @@ impl Shared {
     fn work(&self, slot: Slot, binaries: &[Binary], ended: &dyn Fn(Ended)) -> Result<()> {
         while let Some(unit) = self.next(slot) {
             let (binary, name) = (&binaries[unit.binary], unit.name());
-            let done = run_unit(&unit, binary);
+            let done = run_unit(&unit, binary, self.is_drawn);
             let mut state = self.state();
             state.running.retain(|running| *running != name);
             for thing in &unit.uses {
@@ -160,9 +171,11 @@ impl State {
 }
 
 /// Runs a unit's tests in a process of their own.
-fn run_unit(unit: &Unit, binary: &Binary) -> Result<Vec<Ended>> {
+fn run_unit(unit: &Unit, binary: &Binary, is_drawn: bool) -> Result<Vec<Ended>> {
     let start = Instant::now();
     let one_by_one = unit.threads == 1;
+    let is_given = std::env::var_os(SEED).is_some();
+    let cases = (!is_drawn && !is_given).then_some((SEED, "1"));
     // Also where what we were started from was built anew meanwhile.
     let mut child = Command::new("/proc/self/exe")
         .arg("supervise")
@@ -181,6 +194,7 @@ fn run_unit(unit: &Unit, binary: &Binary) -> Result<Vec<Ended>> {
         .current_dir(&binary.folder)
         .env("CARGO_MANIFEST_DIR", &binary.folder)
         .env("RSYS_JUDGE_DIR", judges::folder())
+        .envs(cases)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
