@@ -191,9 +191,15 @@ impl<R: Read> Document<R> {
                 ))
             }
             (Place::Events | Place::Members, b',') => Ok(Step::Enter(self.place, 1)),
-            (Place::Events, b']') if self.is_object => Ok(Step::Enter(Place::Members, 1)),
+            (Place::Events, b']') if self.is_object => {
+                match bytes.get(skip_space(bytes, 1)).ok_or(Fault::Short)? {
+                    b',' | b'}' | b'{' => Ok(Step::Enter(Place::Members, 1)),
+                    // A bracket in a damaged event.
+                    _ => Err(Fault::Malformed),
+                }
+            }
             (Place::Events, b']') | (Place::Members, b'}') => Ok(Step::Enter(Place::End, 1)),
-            (Place::Members, b'"') => member(bytes),
+            (Place::Members, b'"') => member(bytes, self.has_events),
             // What looked like the end of a damaged list was none.
             (Place::Members, b'{') if begins_event(b',', first, &bytes[1..]) => {
                 Ok(Step::Enter(Place::Events, 0))
@@ -213,8 +219,8 @@ impl<R: Read> Document<R> {
     }
 }
 
-/// A member of the document, which begins with its key.
-fn member(bytes: &[u8]) -> Result<Step, Fault> {
+/// A member of the document, which begins with its key. Behind the events none has a key of theirs: that would be of a damaged one.
+fn member(bytes: &[u8], has_events: bool) -> Result<Step, Fault> {
     let end = string_end(bytes, 1)?;
     let at = skip_space(bytes, expect(bytes, end + 1, b':')?);
     let first = *bytes.get(at).ok_or(Fault::Short)?;
@@ -225,11 +231,17 @@ fn member(bytes: &[u8]) -> Result<Step, Fault> {
         b"baseTimeNanoseconds" => Member::BaseTime,
         b"host_name" | b"hostname" => Member::HostName,
         b"host_names" => Member::HostNames,
+        key if has_events && EVENT_KEYS.contains(&key) => return Err(Fault::Malformed),
         _ => return Ok(Step::Skip(at)),
     };
     let (span, behind) = value(bytes, at)?;
     Ok(Step::Found(Element::Member(known, span), behind))
 }
+
+/// Keys of events.
+const EVENT_KEYS: [&[u8]; 11] = [
+    b"ph", b"cat", b"name", b"ts", b"dur", b"pid", b"tid", b"args", b"id", b"s", b"bp",
+];
 
 /// Whoever looks for the next event keeps this many bytes of what was read: an event's first key,
 /// and what stands in front of it.
@@ -253,9 +265,6 @@ fn resumption(bytes: &[u8], is_object: bool) -> Result<Step, Fault> {
 
 /// Whether a bracket begins an event: its first key is that of one.
 fn begins_event(before: u8, byte: u8, behind: &[u8]) -> bool {
-    const KEYS: [&[u8]; 11] = [
-        b"ph", b"cat", b"name", b"ts", b"dur", b"pid", b"tid", b"args", b"id", b"s", b"bp",
-    ];
     let key = match (byte, before) {
         (b'{', b',' | b'[') => expect(behind, 0, b'"'),
         _ => return false,
@@ -263,7 +272,7 @@ fn begins_event(before: u8, byte: u8, behind: &[u8]) -> bool {
     key.is_ok_and(|key| {
         let end = string_end(behind, key);
         end.is_ok_and(|end| {
-            KEYS.contains(&&behind[key..end]) && expect(behind, end + 1, b':').is_ok()
+            EVENT_KEYS.contains(&&behind[key..end]) && expect(behind, end + 1, b':').is_ok()
         })
     })
 }
@@ -333,6 +342,22 @@ mod tests {
         assert_eq!(found("[{},"), ["1:", "cut off at 4"]);
         assert_eq!(found("{\"x\": [[1, \"\\"), ["cut off at 1"]);
         assert_eq!(found(""), ["cut off at 0"]);
+    }
+
+    #[test]
+    fn a_damaged_event_does_not_end_the_list() {
+        for damaged in [
+            r#"{}]"ph":"X","args":{"x":1"#,
+            r#"{}],"ph":"X","args":{"x":1"#,
+        ] {
+            let document =
+                format!(r#"{{"traceEvents":[{damaged},{{"name":"a"}}],"baseTimeNanoseconds":1}}"#);
+            let found = found(&document);
+            assert_eq!(found[0], "16:", "{found:?}");
+            assert!(found[1].starts_with("malformed at "), "{found:?}");
+            assert!(found[2].ends_with(":a"), "{found:?}");
+            assert_eq!(found[3..], ["BaseTime=1"], "{found:?}");
+        }
     }
 
     #[test]
