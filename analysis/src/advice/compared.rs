@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::{Gpu, Host, Owner, Span, host_named};
+use super::facts::Gpu;
+use super::owners::{Host, Owner, Span, host_named};
 use super::rule::is_worth_of;
 use crate::measure::job::collectives::{TOGETHER, UNJUDGED};
 use crate::table::Answer;
@@ -242,12 +243,17 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
     let is_late = |gpu: &Gpu| late.contains(&gpu.owner);
     let usual = gpus.iter().filter(|gpu| gpu.comm_ns > 0 && !is_late(gpu));
     let usual: Vec<&Gpu> = usual.collect();
+    // A rank that was recorded several times has several rows.
+    let mut recordings: BTreeMap<Owner, usize> = BTreeMap::new();
     let straggler = |view: &View<'_>| {
         let owner = Owner::of(view, hosts);
-        let change = what_if.iter().find(|change| {
+        let recording = recordings.entry(owner).or_default();
+        let mut changes = what_if.iter().filter(|change| {
             let is_of_rank = change.known("process").is_some();
             is_of_rank && Owner::of(change, hosts) == owner
         });
+        let change = changes.nth(*recording);
+        *recording += 1;
         let own = gpus.iter();
         let own = own.filter(|gpu| gpu.owner == owner);
         let replayed_ns = change.map_or(0, saved_ns);
@@ -275,13 +281,14 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
         .iter()
         .find(|change| change.text("change") == TOGETHER);
     let ranks = rows(Some(collectives), "ranks");
-    let waited_ns = ranks.iter().map(|rank| {
-        let waited_ns = [rank.count("wait_ns"), rank.count("message_wait_ns")];
-        (owner(rank), waited_ns)
-    });
-    let late_by_itself = ranks
-        .iter()
-        .map(|rank| (owner(rank), rank.count("late_ns")));
+    let mut waited_ns: BTreeMap<Owner, [u64; 2]> = BTreeMap::new();
+    let mut late_ns: BTreeMap<Owner, u64> = BTreeMap::new();
+    for rank in &ranks {
+        let waited_ns = waited_ns.entry(owner(rank)).or_default();
+        waited_ns[0] += rank.count("wait_ns");
+        waited_ns[1] += rank.count("message_wait_ns");
+        *late_ns.entry(owner(rank)).or_default() += rank.count("late_ns");
+    }
     let communicators = rows(Some(collectives), "communicators");
     let judged = communicators.iter().map(|one| {
         let not_judged = one.count("fused") + one.count("by_call");
@@ -301,9 +308,9 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
     }
     Compared {
         comm_ns,
-        stragglers: stragglers.iter().map(straggler).collect(),
-        waited_ns: waited_ns.collect(),
-        late_ns: late_by_itself.collect(),
+        stragglers: one_for_each_owner(stragglers.iter().map(straggler)),
+        waited_ns,
+        late_ns,
         judged: judged.sum::<u64>() + waits,
         together_saved_ns: together.map_or(0, saved_ns),
         late_ranks: together.map_or(0, |change| change.count("ranks")),
@@ -311,6 +318,29 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
         latest: latest_arrival(collectives, hosts, &late),
         unjudged: unjudged(&ranks),
     }
+}
+
+/// Of each owner one straggler, which has lost what it has in all recordings; why is told of the latest.
+fn one_for_each_owner(stragglers: impl Iterator<Item = Straggler>) -> Vec<Straggler> {
+    let mut found: Vec<Straggler> = Vec::new();
+    for mut next in stragglers {
+        let Some(same) = found.iter_mut().find(|one| one.owner == next.owner) else {
+            found.push(next);
+            continue;
+        };
+        if next.late_ns > same.late_ns {
+            std::mem::swap(same, &mut next);
+        }
+        same.blame_ns += next.blame_ns;
+        same.arrivals += next.arrivals;
+        same.saved_ns += next.saved_ns;
+        same.replayed_ns += next.replayed_ns;
+        same.longer_ns = same
+            .longer_ns
+            .zip(next.longer_ns)
+            .map(|both| both.0 + both.1);
+    }
+    found
 }
 
 /// Of the rank of which the largest part of the time is in calls that are not judged, how much that is.

@@ -1,78 +1,11 @@
 //! What rules are about: GPUs and processes, with the numbers of finished tables. Nothing is measured here.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-
 use super::compared::{Compared, Reported, compared};
+use super::owners::{Host, Owner, Span, host_of, hosts};
+use super::places::without_line;
+use super::processes::{Process, one_for_each_owner, process};
 use crate::table::Answer;
 use crate::table::view::{View, rows, tidy};
-use rsys_traces::model::{WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK};
-
-/// A time span of the trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Span {
-    pub(super) start_ns: u64,
-    pub(super) duration_ns: u64,
-    /// Index in [`Facts::hosts`]: the times are of that host's clock.
-    pub(super) host: usize,
-}
-
-impl Span {
-    pub(super) fn between(start_ns: u64, end_ns: u64, host: usize) -> Self {
-        Self {
-            start_ns,
-            duration_ns: end_ns.saturating_sub(start_ns),
-            host,
-        }
-    }
-
-    /// The longest single time of a row.
-    pub(super) fn longest(view: &View<'_>, host: usize) -> Self {
-        Self {
-            start_ns: view.count("longest_at_ns"),
-            duration_ns: view.count("longest_ns"),
-            host,
-        }
-    }
-}
-
-/// A host: each has a clock of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Host {
-    pub(super) name: String,
-    /// The first time of any of its processes.
-    pub(super) start_ns: u64,
-}
-
-/// The hosts of processes; one without a name if there are none.
-fn hosts(lives: &[View<'_>]) -> Vec<Host> {
-    let mut starts: BTreeMap<&str, u64> = BTreeMap::new();
-    for view in lives {
-        let start_ns = starts.entry(view.text("host")).or_insert(u64::MAX);
-        *start_ns = (*start_ns).min(view.count("start_ns"));
-    }
-    if starts.is_empty() {
-        starts.insert("", 0);
-    }
-    let hosts = starts.into_iter();
-    hosts
-        .map(|(name, start_ns)| Host {
-            name: name.to_owned(),
-            start_ns,
-        })
-        .collect()
-}
-
-/// The place of a row's host.
-fn host_of(view: &View<'_>, hosts: &[Host]) -> usize {
-    host_named(view.text("host"), hosts)
-}
-
-/// The place of a host; the first if it is not among them.
-pub(super) fn host_named(name: &str, hosts: &[Host]) -> usize {
-    let found = hosts.iter().position(|host| host.name == name);
-    found.unwrap_or(0)
-}
 
 /// Idle time of a GPU with one cause at one place.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -178,102 +111,6 @@ impl Gpu {
     }
 }
 
-/// A function without the line in it: `step (train.py:12)` is `step (train.py)`. Nor with a lock that it waits for.
-pub(super) fn without_line(place: &str) -> &str {
-    let place = without_lock(place);
-    // Names have colons as well: `aten::mm` is no line `:mm` of `aten:`.
-    let is_line = |behind: &str| {
-        let digits = behind.trim_end_matches(')');
-        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    match place.rsplit_once(':') {
-        Some((function, line)) if is_line(line) => function,
-        _ => place,
-    }
-}
-
-/// Where `gaps` says in a place which lock is waited for there and who holds it, and whether that is the interpreter's.
-fn lock_in(place: &str) -> Option<(usize, bool)> {
-    let is_at = |words: &str, at: usize| {
-        let before = &place[..at];
-        (before.is_empty() || before.ends_with(", ")) && place[at..].starts_with(words)
-    };
-    let mut ats = place.match_indices("waiting ").map(|(at, _)| at);
-    ats.find_map(|at| {
-        let is_interpreter = is_at(WAITING_FOR_INTERPRETER, at);
-        (is_interpreter || is_at(WAITING_FOR_LOCK, at)).then_some((at, is_interpreter))
-    })
-}
-
-/// A place without what `gaps` says of the lock that is waited for there, and of who holds it.
-pub(super) fn without_lock(place: &str) -> &str {
-    lock_in(place).map_or(place, |(at, _)| place[..at].trim_end_matches(", "))
-}
-
-/// Whether a lock is waited for at a place that is not the interpreter's.
-pub(super) fn has_other_lock(place: &str) -> bool {
-    lock_in(place).is_some_and(|(_, is_interpreter)| !is_interpreter)
-}
-
-/// Whose something is: on other hosts, and in other containers, processes may have the same number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Owner {
-    /// Index in [`Facts::hosts`].
-    pub(super) host: usize,
-    pub(super) rank: Option<u64>,
-    pub(super) process: u64,
-}
-
-impl Owner {
-    pub(super) fn of(view: &View<'_>, hosts: &[Host]) -> Self {
-        Self {
-            host: host_of(view, hosts),
-            rank: view.known("rank"),
-            process: view.count("process"),
-        }
-    }
-}
-
-/// A process.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Process {
-    pub(super) owner: Owner,
-    pub(super) life: Span,
-    /// From the first to the last operation of its GPUs.
-    pub(super) used: Option<Span>,
-    pub(super) samples: u64,
-    /// Whether its threads were sampled by time.
-    pub(super) is_sampled: bool,
-    /// Whether waiting threads were looked at.
-    pub(super) has_waits: bool,
-    /// Where its main thread was most before and after that, and for how long.
-    pub(super) before: (String, u64),
-    pub(super) after: (String, u64),
-    pub(super) name: String,
-    pub(super) cpu_ns: u64,
-    /// How long its main thread ran and waited, and where and for what it waited most.
-    pub(super) main_cpu_ns: u64,
-    pub(super) main_wait_ns: u64,
-    pub(super) wait: (String, String, u64),
-    /// Whether that may be for a time to come as well as for data.
-    pub(super) is_any_wait: bool,
-    /// How many of its threads ran, and how long the busiest.
-    pub(super) threads: u64,
-    pub(super) most_cpu_ns: u64,
-    /// How long it imported modules of Python, and collected its garbage.
-    pub(super) imports_ns: u64,
-    pub(super) collector_ns: u64,
-    /// How long its threads could run and had no processor.
-    pub(super) runnable_ns: u64,
-}
-
-impl Process {
-    /// Whether a GPU is one of its own.
-    pub(super) fn uses(&self, gpu: &Gpu) -> bool {
-        self.owner == gpu.owner
-    }
-}
-
 /// Calls that copy, at one place.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Copying {
@@ -324,7 +161,7 @@ impl<'a> Facts<'a> {
         let processes = one_for_each_owner(processes);
         let (timeline, gaps, pauses) = (answer("timeline"), answer("gaps"), answer("pauses"));
         let gpus = gpus(timeline, gaps, pauses, &hosts);
-        let lives = processes.iter().map(|one| one.life.duration_ns);
+        let lives = processes.iter().map(|one| one.recorded_ns);
         let spans = gpus.iter().map(|one| one.span.duration_ns);
         let collectives = answers.iter().find(|(name, _)| *name == "collectives");
         Self {
@@ -350,7 +187,7 @@ impl<'a> Facts<'a> {
 
     /// Whether a process lived for half of the run at least: of what is shorter the run's time is not made.
     pub(super) fn is_long(&self, process: &Process) -> bool {
-        2 * process.life.duration_ns >= self.run_ns
+        2 * process.recorded_ns >= self.run_ns
     }
 
     /// The place of a row's host in `hosts`.
@@ -377,13 +214,13 @@ impl<'a> Facts<'a> {
 
     /// Whether the threads of the process of a GPU were sampled.
     pub(super) fn is_sampled(&self, gpu: &Gpu) -> bool {
-        let mut users = self.processes.iter().filter(|one| one.uses(gpu));
+        let mut users = self.processes.iter().filter(|one| one.uses(gpu.owner));
         users.any(|one| one.samples > 0)
     }
 
     /// Whether waits were recorded of the process of a GPU.
     pub(super) fn has_waits(&self, gpu: &Gpu) -> bool {
-        let mut users = self.processes.iter().filter(|one| one.uses(gpu));
+        let mut users = self.processes.iter().filter(|one| one.uses(gpu.owner));
         users.any(|one| one.has_waits)
     }
 }
@@ -482,60 +319,6 @@ fn phase(view: &View<'_>, host: usize) -> Phase {
     }
 }
 
-fn process(view: &View<'_>, hosts: &[Host]) -> Process {
-    let owner = Owner::of(view, hosts);
-    let host = owner.host;
-    let used = view
-        .known("first_operation_ns")
-        .zip(view.known("last_operation_ns"));
-    Process {
-        owner,
-        life: Span::between(view.count("start_ns"), view.count("end_ns"), host),
-        used: used.map(|(first_ns, last_ns)| Span::between(first_ns, last_ns, host)),
-        samples: view.count("samples"),
-        is_sampled: view.count("sample_period_ns") > 0,
-        has_waits: view.count("wait_frequency_hz") > 0,
-        before: (view.place("before_"), view.count("before_ns")),
-        after: (view.place("after_"), view.count("after_ns")),
-        name: view.text("process_name").to_owned(),
-        cpu_ns: view.count("cpu_ns"),
-        main_cpu_ns: view.count("main_cpu_ns"),
-        main_wait_ns: view.count("main_wait_ns"),
-        wait: (
-            view.place("wait_"),
-            view.text("wait_for").to_owned(),
-            view.count("wait_ns"),
-        ),
-        is_any_wait: view.count("wait_is_any") > 0,
-        threads: view.count("threads"),
-        most_cpu_ns: view.count("most_cpu_ns"),
-        imports_ns: view.count("imports_ns"),
-        collector_ns: view.count("collector_ns"),
-        runnable_ns: view.count("runnable_ns"),
-    }
-}
-
-/// Programs that one process executed after each other are one process: what they did is known by their owner only.
-fn one_for_each_owner(mut programs: Vec<Process>) -> Vec<Process> {
-    let most = |one: &Process| Reverse((one.used.is_some(), one.samples, one.life.duration_ns));
-    programs.sort_by_key(|one| (one.owner, most(one)));
-    programs.dedup_by(|other, one| {
-        let is_same = other.owner == one.owner;
-        if is_same {
-            let end_ns = |span: Span| span.start_ns + span.duration_ns;
-            let last_ns = end_ns(one.life).max(end_ns(other.life));
-            let first_ns = one.life.start_ns.min(other.life.start_ns);
-            one.life = Span::between(first_ns, last_ns, one.owner.host);
-            one.samples += other.samples;
-            one.cpu_ns += other.cpu_ns;
-            one.is_sampled |= other.is_sampled;
-            one.has_waits |= other.has_waits;
-        }
-        is_same
-    });
-    programs
-}
-
 fn copying(views: &[View<'_>], hosts: &[Host]) -> Vec<Copying> {
     let copying = |view: &View<'_>| Copying {
         owner: Owner::of(view, hosts),
@@ -546,77 +329,4 @@ fn copying(views: &[View<'_>], hosts: &[Host]) -> Vec<Copying> {
         blocked_ns: view.count("blocked_ns"),
     };
     views.iter().map(copying).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn locks_of_places_are_told_apart() {
-        let gil = "serves (app.py:30), waiting for the interpreter's lock (GIL), held by thread 7";
-        let mutex = "take (app.cc:7), waiting in pthread_mutex_lock";
-        for (place, without, is_other) in [
-            (gil, "serves (app.py:30)", false),
-            (mutex, "take (app.cc:7)", true),
-            ("waiting in sem_wait", "", true),
-            (
-                "a waiting in vain (app.cc:7)",
-                "a waiting in vain (app.cc:7)",
-                false,
-            ),
-        ] {
-            assert_eq!(
-                (without_lock(place), has_other_lock(place)),
-                (without, is_other)
-            );
-        }
-    }
-
-    #[test]
-    fn a_process_that_executed_another_program_is_one() {
-        let of_host = |host, process| Owner {
-            host,
-            rank: None,
-            process,
-        };
-        let program = |process, start_ns, end_ns, samples| Process {
-            owner: of_host(0, process),
-            life: Span::between(start_ns, end_ns, 0),
-            samples,
-            before: (format!("of {samples}"), 0),
-            ..Process::default()
-        };
-        let programs = vec![
-            program(7, 0, 10, 0),
-            program(8, 5, 90, 3),
-            program(7, 10, 80, 40),
-            // Of another host.
-            Process {
-                owner: of_host(1, 7),
-                life: Span::between(5_000, 5_070, 1),
-                ..program(7, 0, 0, 9)
-            },
-        ];
-        let found = one_for_each_owner(programs);
-        let found: Vec<_> = found
-            .iter()
-            .map(|one| {
-                (
-                    one.owner.process,
-                    one.life,
-                    one.samples,
-                    one.before.0.as_str(),
-                )
-            })
-            .collect();
-        assert_eq!(
-            found,
-            [
-                (7, Span::between(0, 80, 0), 40, "of 40"),
-                (8, Span::between(5, 90, 0), 3, "of 3"),
-                (7, Span::between(5_000, 5_070, 1), 9, "of 9"),
-            ]
-        );
-    }
 }

@@ -4,7 +4,10 @@
 //! |---|---|
 //! | `view` | rows of finished tables, by their keys |
 //! | `compared` | ranks that wait for each other in collectives |
-//! | `facts` | the GPUs and processes that rules are about, with the numbers of those tables |
+//! | `facts` | the GPUs, and all else that rules are about, with the numbers of those tables |
+//! | `owners` | hosts, times on their clocks, whose something is |
+//! | `processes` | the processes |
+//! | `places` | functions, lines and locks as answers write them |
 //! | `rule` | what a rule is, and when a time is worth a finding |
 //! | `rules` | the rules, in groups |
 //!
@@ -12,13 +15,17 @@
 
 mod compared;
 mod facts;
+mod owners;
+mod places;
+mod processes;
 mod rule;
 mod rules;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use self::facts::{Facts, Idle, Span};
+use self::facts::{Facts, Idle};
+use self::owners::Span;
 use self::rule::{Finding, Rule, Verdict};
 use crate::measure::Measure;
 use crate::measure::host::interpreter::Interpreter;
@@ -207,7 +214,7 @@ fn what_took_the_time(facts: &Facts<'_>) -> Vec<String> {
     let Some(process) = busiest.filter(|one| one.cpu_ns > 0) else {
         return Vec::new();
     };
-    let of_life = |ns: u64| 100.0 * ns as f64 / process.life.duration_ns.max(1) as f64;
+    let of_life = |ns: u64| 100.0 * ns as f64 / process.recorded_ns.max(1) as f64;
     let mut lines = vec![format!(
         "nothing stands out: {} (process {}) ran for {} and used {} of CPU, its main thread {:.0} % of the time",
         match process.name.as_str() {
@@ -215,7 +222,7 @@ fn what_took_the_time(facts: &Facts<'_>) -> Vec<String> {
             name => name,
         },
         process.owner.process,
-        nanoseconds(process.life.duration_ns),
+        nanoseconds(process.recorded_ns),
         nanoseconds(process.cpu_ns),
         of_life(process.main_cpu_ns).min(100.0),
     )];

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::{Facts, Gpu, Span};
+use super::facts::{Facts, Gpu};
+use super::owners::Span;
 use crate::table::Cell;
 
 /// A finding gives back at least this part of the time of its GPU or run: one in this many.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::interpreter::lock_wait_ns;
 use super::submission::WAITING;
-use crate::advice::facts::{Facts, Gpu, Idle, has_other_lock, without_line, without_lock};
+use crate::advice::facts::{Facts, Gpu, Idle};
+use crate::advice::places::{has_other_lock, without_line, without_lock};
 use crate::advice::rule::{Finding, Need, OFTEN, Rule, Verdict, is_worth_of, of_each_gpu};
 use crate::table::view::View;
 use rsys_traces::model::is_input as is_input_name;

@@ -2,7 +2,8 @@
 
 use std::cmp::Reverse;
 
-use crate::advice::facts::{Facts, Gpu, Owner, Span};
+use crate::advice::facts::{Facts, Gpu};
+use crate::advice::owners::{Owner, Span};
 use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth};
 
 pub(super) const RULES: [Rule; 1] = [Rule {
@@ -46,10 +47,10 @@ fn interpreter_lock(facts: &Facts<'_>) -> Verdict {
             let of_host = of_host.filter(|idle| idle.cause.starts_with("host_"));
             of_host.map(|idle| idle.idle_ns).sum::<u64>()
         };
-        let gpus = facts.gpus.iter().filter(|gpu| process.uses(gpu));
+        let gpus = facts.gpus.iter().filter(|gpu| process.uses(gpu.owner));
         let limit_ns = gpus.map(idle_ns).max().unwrap_or(u64::MAX);
         let saves_ns = waited_ns.min(held_ns).min(limit_ns);
-        if is_worth(saves_ns, process.life.duration_ns) {
+        if is_worth(saves_ns, process.recorded_ns) {
             found.push(Finding {
                 saves_ns: Some(saves_ns),
                 place: holder.place("holds_"),

@@ -1,6 +1,8 @@
 //! The time of a run before its GPUs have their first work, and after the last.
 
-use crate::advice::facts::{Facts, Process, Span};
+use crate::advice::facts::Facts;
+use crate::advice::owners::Span;
+use crate::advice::processes::Process;
 use crate::advice::rule::{Finding, Need, Rule, Verdict};
 
 pub(super) const RULES: [Rule; 2] = [
@@ -47,14 +49,14 @@ fn judge(
         let span = span(process, used);
         let (place, at_place_ns) = most(process);
         let at_place_ns = at_place_ns.min(span.duration_ns);
-        if at_place_ns >= LONG_NS && PART * at_place_ns >= process.life.duration_ns {
+        if at_place_ns >= LONG_NS && PART * at_place_ns >= process.recorded_ns {
             found.push(Finding {
                 // Some of it every run needs: what its main thread did at one place is what there is to gain.
                 saves_ns: Some(at_place_ns),
                 place,
                 evidence: vec![
                     ("without_gpu_ns", span.duration_ns.into()),
-                    ("of_process_ns", process.life.duration_ns.into()),
+                    ("of_process_ns", process.recorded_ns.into()),
                     ("seen_there_ns", at_place_ns.into()),
                     ("process", process.owner.process.into()),
                 ],

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::advice::facts::{Facts, Span};
+use crate::advice::facts::Facts;
+use crate::advice::owners::Span;
 use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth};
 use crate::table::view::View;
 

@@ -1,7 +1,8 @@
 //! Programs that use no GPU: what their threads waited for, and how processors were used.
 
 use super::host::is_data;
-use crate::advice::facts::{Facts, Process};
+use crate::advice::facts::Facts;
+use crate::advice::processes::Process;
 use crate::advice::rule::{Finding, Rule, Verdict};
 use rsys_traces::model::is_input;
 
@@ -93,7 +94,7 @@ fn of_processes(
         let mut finding = find(process)?;
         finding
             .evidence
-            .push(("of_process_ns", process.life.duration_ns.into()));
+            .push(("of_process_ns", process.recorded_ns.into()));
         finding
             .evidence
             .push(("process", process.owner.process.into()));
@@ -107,7 +108,7 @@ fn of_processes(
 }
 
 fn is_worth(ns: u64, process: &Process) -> bool {
-    ns >= WORTH_NS && ns as f64 >= WORTH_SHARE * process.life.duration_ns as f64
+    ns >= WORTH_NS && ns as f64 >= WORTH_SHARE * process.recorded_ns as f64
 }
 
 /// The longest wait of the main thread, if it is worth a finding and of this kind.
@@ -121,7 +122,7 @@ fn waits(facts: &Facts<'_>, is_for_data: bool) -> Verdict {
         // Of several threads, who waits may have others work.
         let has_others_work = !is_data && process.threads > 1;
         (is_worth && is_data == is_for_data && !has_others_work).then(|| Finding {
-            saves_ns: Some((*ns).min(process.life.duration_ns)),
+            saves_ns: Some((*ns).min(process.recorded_ns)),
             place: place.clone(),
             evidence: vec![
                 ("waited_for", waited_for.as_str().into()),
@@ -197,7 +198,7 @@ fn one_busy_thread(facts: &Facts<'_>) -> Verdict {
         let (most, all, life) = (
             process.most_cpu_ns as f64,
             process.cpu_ns as f64,
-            process.life.duration_ns as f64,
+            process.recorded_ns as f64,
         );
         let is_alone = process.threads >= SEVERAL && most >= ALONE_SHARE * all;
         (is_alone && most >= BUSY_SHARE * life && process.most_cpu_ns >= WORTH_NS).then(|| {
@@ -219,9 +220,9 @@ const UNSEEN_NS: u64 = 1_000_000_000;
 
 fn waits_not_recorded(facts: &Facts<'_>) -> Verdict {
     of_processes(facts, true, |process| {
-        let unseen_ns = process.life.duration_ns.saturating_sub(process.main_cpu_ns);
-        let is_much = unseen_ns >= UNSEEN_NS
-            && unseen_ns as f64 >= UNSEEN_SHARE * process.life.duration_ns as f64;
+        let unseen_ns = process.recorded_ns.saturating_sub(process.main_cpu_ns);
+        let is_much =
+            unseen_ns >= UNSEEN_NS && unseen_ns as f64 >= UNSEEN_SHARE * process.recorded_ns as f64;
         (!process.has_waits && is_much).then(|| Finding {
             evidence: vec![
                 ("not_on_processor_ns", unseen_ns.into()),

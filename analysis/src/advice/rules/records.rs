@@ -1,6 +1,7 @@
 //! Whether the traces hold enough to be believed.
 
-use crate::advice::facts::{Facts, Gpu, Process};
+use crate::advice::facts::{Facts, Gpu};
+use crate::advice::processes::Process;
 use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth};
 
 pub(super) const RULES: [Rule; 3] = [
@@ -55,7 +56,7 @@ fn few_samples(facts: &Facts<'_>) -> Verdict {
             });
             causes.map(|idle| idle.idle_ns).sum()
         };
-        let gpus = facts.gpus.iter().filter(|gpu| process.uses(gpu));
+        let gpus = facts.gpus.iter().filter(|gpu| process.uses(gpu.owner));
         let Some(gpu) = gpus.max_by_key(|gpu| unknown_ns(gpu)) else {
             continue;
         };

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::advice::compared::{Compared, OF_COMPUTING_GPUS, Straggler};
-use crate::advice::facts::{Facts, Gpu, Owner};
+use crate::advice::facts::{Facts, Gpu};
+use crate::advice::owners::Owner;
 use crate::advice::rule::{Finding, Need, Rule, Verdict, if_worth, of_all_gpus, of_each_gpu};
 
 pub(super) const RULES: [Rule; 7] = [

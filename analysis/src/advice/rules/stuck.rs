@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::advice::facts::{Facts, Span, host_named};
+use crate::advice::facts::Facts;
+use crate::advice::owners::{Span, host_named};
 use crate::advice::rule::{Finding, Rule, Verdict};
 use crate::table::Cell;
 use crate::table::view::View;

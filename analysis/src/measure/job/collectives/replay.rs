@@ -59,8 +59,8 @@ struct Node {
 pub(super) struct Replay {
     nodes: Vec<Node>,
     steps: Vec<Step>,
-    /// How many processes there are, also those without collectives.
-    processes: usize,
+    /// Which recording each process is of, also of those without collectives: two are apart where none of one was there at the time of the other.
+    recordings: Vec<usize>,
     /// What part of all arrivals is gone through.
     pub(super) replayed_share: f64,
 }
@@ -75,7 +75,7 @@ impl Replay {
         let mut replay = Self {
             nodes: Vec::new(),
             steps: Vec::new(),
-            processes: model.processes.len(),
+            recordings: vec![0; model.processes.len()],
             replayed_share: (ARRIVALS as f64 / all as f64).min(1.0),
         };
         for (place, group) in study.groups.iter().enumerate() {
@@ -95,6 +95,7 @@ impl Replay {
             });
         }
         replay.align(&study.clocks);
+        replay.tell_recordings_apart();
         replay
             .nodes
             .sort_by_key(|node| (node.last_start, node.first));
@@ -188,11 +189,28 @@ impl Replay {
         }
     }
 
-    /// How long the collectives take with a change, from the end of the first one of all to the end of the last one; `None` if there are fewer than two.
+    /// A profiler that pauses records a process several times, each time as a process of its own: a pause is no time that the job takes.
+    fn tell_recordings_apart(&mut self) {
+        let mut spans: BTreeMap<ProcessId, (i64, i64)> = BTreeMap::new();
+        for step in &self.steps {
+            let span = spans.entry(step.process).or_insert((step.start, step.end));
+            *span = (span.0.min(step.start), span.1.max(step.end));
+        }
+        let mut spans: Vec<_> = spans.into_iter().collect();
+        spans.sort_unstable_by_key(|(process, span)| (*span, *process));
+        let (mut recording, mut last) = (0, i64::MIN);
+        for (place, (process, (start, end))) in spans.into_iter().enumerate() {
+            recording += usize::from(place > 0 && start > last);
+            last = last.max(end);
+            self.recordings[process.index()] = recording;
+        }
+    }
+
+    /// How long the collectives take with a change, from the end of the first one of all to the end of the last one, in all recordings; `None` if there are fewer than two.
     pub(super) fn run(&self, change: Change<'_>) -> Option<u64> {
         // At the places of the processes.
-        let mut ended: Vec<VecDeque<(i64, i64)>> = vec![VecDeque::new(); self.processes];
-        let (mut first, mut last): (Option<i64>, i64) = (None, i64::MIN);
+        let mut ended: Vec<VecDeque<(i64, i64)>> = vec![VecDeque::new(); self.recordings.len()];
+        let mut spans: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
         let mut segments = Vec::new();
         for node in &self.nodes {
             let steps = &self.steps[node.first..node.first + node.count];
@@ -224,12 +242,16 @@ impl Replay {
                 if of_process.len() > BEFORE {
                     of_process.pop_front();
                 }
-                first.get_or_insert(end);
-                last = last.max(end);
+                let recording = self.recordings[step.process.index()];
+                let span = spans.entry(recording).or_insert((end, end));
+                span.1 = span.1.max(end);
             }
         }
-        let span = last.checked_sub(first?)?;
-        u64::try_from(span).ok().filter(|span| *span > 0)
+        let span_ns = spans
+            .values()
+            .map(|(first, last)| last.abs_diff(*first))
+            .sum();
+        Some(span_ns).filter(|span_ns| *span_ns > 0)
     }
 }
 
@@ -322,7 +344,7 @@ mod tests {
         let mut replay = Replay {
             nodes: Vec::new(),
             steps: Vec::new(),
-            processes: 3,
+            recordings: vec![0; 3],
             replayed_share: 1.0,
         };
         for ends in collectives {
