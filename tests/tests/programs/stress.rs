@@ -27,7 +27,8 @@ const MODES: [&[&str]; 3] = [
 ];
 
 // Not here, for they come to other verdicts from run to run, bare too: `zombie` counts the machine's processes. `mmapfork` takes half a
-// minute, and `vforkmany` as many processes as there can be.
+// minute, and `vforkmany` as many processes as there can be. On busy machines `pthread` and `mutex` die by SIGSEGV now and then, bare too (four
+// of 160 runs): their threads read what the function that started them has left.
 
 /// What these do reaches beyond the run: processors and memory are switched off, disks fill up, the clock of the machine is set.
 const HARMFUL: &[&str] = &[
@@ -215,8 +216,6 @@ fn stressors_of_processes_and_threads() -> TestResult {
         "fork",
         "futex",
         "membarrier",
-        "mutex",
-        "pthread",
         "rseq",
         "schedpolicy",
         "sem",
