@@ -15,6 +15,9 @@ use crate::model::{
 /// Records that are sorted at once, some 90 bytes each.
 const MOST: usize = 1 << 18;
 
+/// Slices of a thread that begin and end together, among which one that is there twice is looked for.
+const TOGETHER: usize = 256;
+
 /// Whether the order of rows says which of two values of a counter at one time is the later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rows {
@@ -197,9 +200,23 @@ fn leave_out_what_is_twice(batch: &mut Batch) -> Option<(u64, ProcessId)> {
         is_twice
     });
     let process = process?;
-    batch
-        .host
-        .dedup_by(|one, before| one.link != 0 && host_key(one) == host_key(before));
+    // Where most is there twice, so are operators, functions and memory, which no call links with anything.
+    let is_most = count >= batch.gpu.len() as u64 / 2;
+    let mut same: Vec<HostSlice> = Vec::new();
+    batch.host.retain(|one| {
+        let place = |one: &HostSlice| (one.start_ns, one.end_ns, one.thread, one.process);
+        if same.first().is_some_and(|first| place(first) != place(one)) {
+            same.clear();
+        }
+        let is_twice = (one.link != 0 || is_most) && same.iter().any(|other| is_same(one, other));
+        if same.len() < TOGETHER {
+            same.push(*one);
+        }
+        !is_twice
+    });
+    if is_most {
+        batch.memory.dedup();
+    }
     batch
         .collectives
         .dedup_by(|one, before| one.link != 0 && collective_key(one) == collective_key(before));
@@ -218,6 +235,16 @@ fn collective_key(one: &CollectiveCall) -> impl Ord + use<> {
     let data = (one.name, one.data_type, one.bytes, one.link, one.process);
     let ranks = (one.rank, one.ranks, one.peer, one.is_blocking);
     (one.start_ns, one.end_ns, place, data, ranks)
+}
+
+/// Whether two slices of a thread and time are one, but for their places in the file.
+fn is_same(one: &HostSlice, other: &HostSlice) -> bool {
+    let without_place = |one: &HostSlice| HostSlice {
+        number: 0,
+        depth: 0,
+        ..*one
+    };
+    host_key(&without_place(one)) == host_key(&without_place(other))
 }
 
 /// What begins together: first what ends last, and of what ends together, what is outside.
