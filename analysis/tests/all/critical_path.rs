@@ -411,6 +411,101 @@ fn a_path_goes_over_to_the_stream_that_an_event_was_waited_for_in_files_of_pytor
     assert_eq!(steps, expected.map(|(name, us)| (name.to_owned(), us)));
 }
 
+/// An event of a file of PyTorch, in microseconds; operations are of streams, all others of thread 1.
+fn event(
+    category: &str,
+    name: &str,
+    (from_us, to_us): (u64, u64),
+    stream: u64,
+    link: u64,
+) -> String {
+    let is_of_gpu = ["kernel", "gpu_memcpy"].contains(&category);
+    let pid = if is_of_gpu { 0 } else { 100 };
+    format!(
+        r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{pid},"tid":{stream},"ts":{from_us},"dur":{},"args":{{"correlation":{link}}}}}"#,
+        to_us - from_us
+    )
+}
+
+/// The path of an iteration of a file with these events: kind, name and microseconds of each step.
+fn path(events: &[String], iteration: u64) -> Vec<(String, String, u64)> {
+    let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+    let scratch = Scratch::new();
+    let file = scratch.write("rank0.trace.json", text.as_bytes());
+    let answer = ask(&[file], &[iteration], 1);
+    let steps = steps(&answer, iteration);
+    let steps = steps.iter().map(|step| {
+        let text = |key: &str| step[key].as_str().unwrap().to_owned();
+        (text("kind"), text("name"), ns(step, "duration_ns") / 1_000)
+    });
+    steps.collect()
+}
+
+fn owned(steps: &[(&str, &str, u64)]) -> Vec<(String, String, u64)> {
+    let steps = steps.iter();
+    steps
+        .map(|(kind, name, us)| ((*kind).to_owned(), (*name).to_owned(), *us))
+        .collect()
+}
+
+/// As `item()` does it: the copy waits for the kernels, and its call for the copy. What another stream has done since is beside that.
+#[test]
+fn a_path_goes_through_an_asynchronous_copy_that_has_held_its_call() {
+    for (call, copied, is_held) in [
+        ("cudaMemcpyAsync", (960, 965), true),
+        ("hipMemcpyAsync", (960, 965), true),
+        ("cudaMemcpyAsync", (960, 971), false),
+    ] {
+        let events = [
+            event("user_annotation", "step 1", (0, 1_000), 1, 0),
+            event("cuda_runtime", "cudaLaunchKernel", (0, 5), 1, 1),
+            event("cuda_runtime", "cudaLaunchKernel", (5, 10), 1, 2),
+            event("cuda_runtime", "cudaLaunchKernel", (10, 15), 1, 3),
+            event("cuda_runtime", call, (20, 970), 1, 4),
+            event("kernel", "gemm", (10, 450), 7, 1),
+            event("kernel", "gemm", (450, 950), 7, 2),
+            event("kernel", "aside", (600, 968), 8, 3),
+            event(
+                "gpu_memcpy",
+                "Memcpy DtoH (Device -> Pageable)",
+                copied,
+                7,
+                4,
+            ),
+        ];
+        let held = owned(&[
+            ("call", "cudaLaunchKernel", 5),
+            ("launch", "gemm", 5),
+            ("kernel", "gemm", 440),
+            ("kernel", "gemm", 500),
+            ("queue", "Memcpy DtoH (Device -> Pageable)", 10),
+            ("copy", "Memcpy DtoH (Device -> Pageable)", 5),
+            ("call", call, 5),
+            ("host_code", "step", 30),
+        ]);
+        assert_eq!(path(&events, 1) == held, is_held, "{call}");
+    }
+}
+
+/// A call that prepares its copy while the GPU has nothing to do is the host's time up to the copy.
+#[test]
+fn a_call_that_its_copy_holds_has_the_time_in_front_of_it() {
+    let copy = "Memcpy HtoD (Pageable -> Device)";
+    let events = [
+        event("user_annotation", "step 1", (0, 1_000), 1, 0),
+        event("cuda_runtime", "cudaMemcpyAsync", (100, 970), 1, 1),
+        event("gpu_memcpy", copy, (600, 960), 7, 1),
+    ];
+    let expected = owned(&[
+        ("host_code", "step", 100),
+        ("call", "cudaMemcpyAsync", 500),
+        ("copy", copy, 360),
+        ("call", "cudaMemcpyAsync", 10),
+        ("host_code", "step", 30),
+    ]);
+    assert_eq!(path(&events, 1), expected);
+}
+
 #[test]
 fn neither_the_order_of_files_nor_jobs_matter() {
     let scratch = Scratch::new();

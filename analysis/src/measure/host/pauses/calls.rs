@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::program::call_sites::CallSites;
 use crate::program::code_place::innermost;
+use crate::program::held::is_held;
 use rsys_traces::model::{
     Activity, Batch, DeviceId, Effect, Frame, HostKind, HostSlice, Model, ProcessId, TextId,
     ThreadId,
@@ -11,8 +12,6 @@ use rsys_traces::model::{
 
 /// Shorter calls matter to nobody, and are many.
 const SHORT_NS: u64 = 1_000;
-/// An asynchronous copy whose call took less has not held its thread, whatever its times say.
-const BLOCKED_NS: u64 = 20_000;
 
 /// Such a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,11 +104,9 @@ impl Calls {
         let calls = self.calls.iter();
         calls.filter_map(move |call| {
             let copied = self.copies.get(&(call.process, call.link));
-            let is_blocked = || {
-                call.end_ns - call.start_ns >= BLOCKED_NS
-                    && copied.is_some_and(|copied| copied.end_ns <= call.end_ns)
-            };
-            (call.does != Effect::CopiesAside || is_blocked()).then_some(Wait {
+            let time_ns = (call.start_ns, call.end_ns);
+            let is_held = || is_held(call.does, time_ns, copied.map(|copied| copied.end_ns));
+            (call.does != Effect::CopiesAside || is_held()).then_some(Wait {
                 does: call.does,
                 process: call.process,
                 thread: call.thread,

@@ -95,6 +95,8 @@ pub(super) struct Launch {
     pub(super) end: i64,
     /// The handle of its stream plus one; 0: unknown.
     pub(super) stream: u64,
+    /// It returns when the operation has ended: it was launched at some time within the call.
+    pub(super) is_held: bool,
 }
 
 /// A call of a thread that is within no other.
@@ -107,6 +109,8 @@ pub(super) struct Call {
     pub(super) meets_ns: Option<u64>,
     /// It, or a call within it, returns when a GPU has done something.
     pub(super) blocks: bool,
+    /// It, or a call within it, was to copy aside and has waited for its own copy.
+    pub(super) is_held: bool,
     /// It launches, and takes many times as long as such calls can.
     pub(super) is_slow_launch: bool,
     /// The stream it is about plus one; 0: unknown, or all.

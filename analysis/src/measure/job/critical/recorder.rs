@@ -7,6 +7,7 @@ use super::course::{Call, Course, Kind, Launch, Names, Operation, Piece, Track, 
 use crate::measure::Measure;
 use crate::measure::job::collectives::Axis;
 use crate::program::code_place::{lock_wait_text, place_text};
+use crate::program::held::is_held;
 use crate::program::scopes::{Scope, Scopes};
 use crate::table::Answer;
 use rsys_traces::model::{
@@ -302,6 +303,11 @@ impl Recorded {
         let sites = self.sites();
         self.host
             .sort_by_key(|one| (one.thread, one.start_ns, u64::MAX - one.end_ns));
+        let mut copied: HashMap<u64, u64> = HashMap::new();
+        for copy in self.gpu.iter().filter(|one| one.activity == Activity::Copy) {
+            let end_ns = copied.entry(copy.link).or_default();
+            *end_ns = copy.end_ns.max(*end_ns);
+        }
         let mut launches = HashMap::new();
         for slice in &self.host {
             let is_call = matches!(
@@ -314,6 +320,9 @@ impl Recorded {
             let (start, end) = (axis.common(slice.start_ns), axis.common(slice.end_ns));
             let thread = slice.thread.index();
             let track = threads.entry(thread).or_default();
+            let copied_ns = copied.get(&slice.link).filter(|_| slice.link != 0);
+            let time_ns = (slice.start_ns, slice.end_ns);
+            let is_held = is_held(slice.effect, time_ns, copied_ns.copied());
             if slice.order == StreamOrder::WaitEvent {
                 track.event_waits.push((start, slice.stream));
             }
@@ -323,10 +332,14 @@ impl Recorded {
                     start,
                     end,
                     stream: slice.stream,
+                    is_held,
                 });
             }
             match track.calls.last_mut() {
-                Some(outer) if start < outer.end => outer.blocks |= blocks(slice, model),
+                Some(outer) if start < outer.end => {
+                    outer.blocks |= blocks(slice, model);
+                    outer.is_held |= is_held;
+                }
                 _ => {
                     let name = model.text(slice.name);
                     let site = sites.get(&(slice.thread, slice.start_ns));
@@ -340,6 +353,7 @@ impl Recorded {
                         },
                         meets_ns: (slice.kind == HostKind::Collective).then_some(slice.start_ns),
                         blocks: blocks(slice, model),
+                        is_held,
                         is_slow_launch: self.is_slow_launch(slice),
                         stream: slice.stream,
                     });

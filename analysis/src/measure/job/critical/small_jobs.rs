@@ -275,6 +275,7 @@ impl Traces {
                         end,
                         name,
                         blocks: what == What::Wait,
+                        is_held: false,
                         is_slow_launch: false,
                         stream: 0,
                     }),
@@ -288,6 +289,7 @@ impl Traces {
                     start: start(ran.call),
                     end: ends[ran.call],
                     stream: ran.stream as u64 + 1,
+                    is_held: false,
                 };
                 if ran.waits_for_other {
                     track.event_waits.push((launch.start, launch.stream));

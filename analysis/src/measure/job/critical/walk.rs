@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use super::course::{Course, Kind, Name, Track};
+use super::course::{Call, Course, Kind, Name, Track};
 
 /// A slow launch has waited for room in the queue if at least this many operations were submitted and not done.
 const QUEUED: usize = 4;
@@ -184,8 +184,11 @@ impl<R: Ranks> Walk<'_, R> {
         let is_new = |other: usize| !self.passed.contains(&(self.rank, other));
         let previous = course.before(number).filter(|&other| is_new(other));
         let previous_end = previous.map(|other| course.operations[other].end);
-        // A launch counts from its end on, unless the operation has begun before.
-        let launched = one.launch.map(|launch| launch.end.min(one.start));
+        // A launch counts from its end on, unless the operation has begun before; one that is held by its copy, from its begin.
+        let launched = one.launch.map(|launch| match launch.is_held {
+            true => launch.start.min(one.start),
+            false => launch.end.min(one.start),
+        });
         let is_queued = previous_end >= launched;
         let known = if is_queued { previous_end } else { launched };
         let other_stream = one
@@ -246,6 +249,16 @@ impl<R: Ranks> Walk<'_, R> {
             self.host(track, first.map_or(from, |first| first.max(from)));
             return At::Thread(thread);
         };
+        if call.is_held
+            && let Some(copy) = self.own_copy(thread, call)
+        {
+            self.back_to(
+                course.operations[copy].end,
+                Kind::Call,
+                Rc::clone(&call.name),
+            );
+            return At::Within(copy);
+        }
         if call.blocks
             && let Some(waited_for) = self.waited_for(call)
         {
@@ -331,8 +344,22 @@ impl<R: Ranks> Walk<'_, R> {
         caller.map_or(At::Nowhere, At::Thread)
     }
 
+    /// The last copy of a call, or of one within it, that had ended by now.
+    fn own_copy(&self, thread: usize, call: &Call) -> Option<usize> {
+        self.course.ended_last((call.start, self.now), |number| {
+            let launch = self.course.operations[number].launch;
+            !self.passed.contains(&(self.rank, number))
+                && launch.is_some_and(|launch| {
+                    launch.is_held
+                        && launch.thread == thread
+                        && call.start <= launch.start
+                        && launch.end <= call.end
+                })
+        })
+    }
+
     /// The operation whose end let a call return.
-    fn waited_for(&self, call: &super::course::Call) -> Option<usize> {
+    fn waited_for(&self, call: &Call) -> Option<usize> {
         let is_fit = |number: usize| {
             let stream = self.course.operations[number].launch;
             let stream = stream.map_or(0, |launch| launch.stream);
