@@ -429,10 +429,16 @@ fn event(
 
 /// The path of an iteration of a file with these events: kind, name and microseconds of each step.
 fn path(events: &[String], iteration: u64) -> Vec<(String, String, u64)> {
+    path_beside(events, iteration, &[])
+}
+
+/// [`path`], where others are asked for as well.
+fn path_beside(events: &[String], iteration: u64, others: &[u64]) -> Vec<(String, String, u64)> {
     let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
     let scratch = Scratch::new();
     let file = scratch.write("rank0.trace.json", text.as_bytes());
-    let answer = ask(&[file], &[iteration], 1);
+    let wanted = [&[iteration], others].concat();
+    let answer = ask(&[file], &wanted, 1);
     let steps = steps(&answer, iteration);
     let steps = steps.iter().map(|step| {
         let text = |key: &str| step[key].as_str().unwrap().to_owned();
@@ -504,6 +510,72 @@ fn a_call_that_its_copy_holds_has_the_time_in_front_of_it() {
         ("host_code", "step", 30),
     ]);
     assert_eq!(path(&events, 1), expected);
+}
+
+/// Of each step communication on a stream of its own is what the optimizer waits for; all calls were made steps before.
+#[test]
+fn a_path_knows_calls_from_before_its_iteration() {
+    let mut events = Vec::new();
+    let call = |name: &str, from_us: u64, link: u64| {
+        event("cuda_runtime", name, (from_us, from_us + 5), 1, link)
+    };
+    let (mut gpu, mut link) = (100, 0);
+    for step in 0..6 {
+        let at = step * 1_000;
+        let name = format!("ProfilerStep#{step}");
+        events.push(event("user_annotation", &name, (at, at + 990), 1, 0));
+        let forward = gpu + 1_000;
+        let operations = [
+            ("forward", 7, (gpu, forward)),
+            (
+                "ncclDevKernel_AllReduce",
+                20,
+                (forward + 10, forward + 1_510),
+            ),
+            ("backward", 7, (forward + 5, forward + 805)),
+            ("adam", 7, (forward + 1_520, forward + 2_000)),
+        ];
+        for (number, (name, stream, time)) in (0..).zip(operations) {
+            let at = at + 100 * number;
+            if stream == 20 || name == "adam" {
+                link += 1;
+                events.push(call("cudaStreamWaitEvent", at, link));
+            }
+            link += 1;
+            events.push(call("cudaLaunchKernel", at + 10, link));
+            events.push(event("kernel", name, time, stream, link));
+        }
+        gpu = forward + 2_005;
+    }
+    link += 1;
+    events.push(event(
+        "cuda_runtime",
+        "cudaDeviceSynchronize",
+        (6_010, gpu),
+        1,
+        link,
+    ));
+    for others in [&[][..], &[5], &[0]] {
+        let mut sums: Vec<(String, String, u64)> = Vec::new();
+        for (kind, name, us) in path_beside(&events, 2, others) {
+            match sums
+                .iter_mut()
+                .find(|sum| (&sum.0, &sum.1) == (&kind, &name))
+            {
+                Some(sum) => sum.2 += us,
+                None => sums.push((kind, name, us)),
+            }
+        }
+        let expected = owned(&[
+            ("collective", "ncclDevKernel_AllReduce", 610 + 1_500 + 1_500),
+            ("event", "adam", 30),
+            ("kernel", "adam", 3 * 480),
+            ("queue", "forward", 10),
+            ("kernel", "forward", 2 * 1_000),
+            ("event", "ncclDevKernel_AllReduce", 20),
+        ]);
+        assert_eq!(sums, expected, "{others:?}");
+    }
 }
 
 #[test]

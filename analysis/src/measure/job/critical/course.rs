@@ -135,8 +135,8 @@ pub(super) struct Track {
     pub(super) calls: Vec<Call>,
     /// In order, side by side; where there is none, the thread was not seen.
     pub(super) pieces: Vec<Piece>,
-    /// The times of `hipStreamWaitEvent` and its like, in order, with the handle of the stream plus one (0: unknown).
-    pub(super) event_waits: Vec<(i64, u64)>,
+    /// By the handle of the stream plus one (0: unknown): when `hipStreamWaitEvent` or its like was first called.
+    event_waits: BTreeMap<u64, i64>,
 }
 
 /// A rank.
@@ -165,6 +165,12 @@ pub(super) struct Course {
 }
 
 impl Track {
+    /// A call makes a stream wait for an event.
+    pub(super) fn waits_for_event(&mut self, stream: u64, time: i64) {
+        let first = self.event_waits.entry(stream).or_insert(time);
+        *first = time.min(*first);
+    }
+
     /// When something of the thread was first seen from a time on.
     pub(super) fn first_seen(&self, since: i64) -> Option<i64> {
         let call = self
@@ -292,7 +298,7 @@ impl Course {
         };
         let is_its = |stream: u64| stream == 0 || launch.stream == 0 || stream == launch.stream;
         let mut waits = track.event_waits.iter();
-        waits.any(|&(time, stream)| time <= launch.start && is_its(stream))
+        waits.any(|(stream, first)| *first <= launch.start && is_its(*stream))
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `chosen` | iterations over all ranks, and which of them are looked at |
 //! | `recorder` | what a rank did then, while its file is read |
+//! | `earlier` | calls from before that, whose operations may run then |
 //! | `course` | the same in order, on the axis of time that ranks have in common |
 //! | `walk` | the walk from the end to the begin, from rank to rank |
 //! | `tables` | the answer |
@@ -13,6 +14,7 @@
 
 mod chosen;
 mod course;
+mod earlier;
 mod recorder;
 #[cfg(test)]
 mod small_jobs;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::course::{Call, Course, Kind, Launch, Names, Operation, Piece, Track, side_by_side};
+use super::earlier::Earlier;
 use crate::measure::Measure;
 use crate::measure::job::collectives::Axis;
 use crate::program::code_place::{lock_wait_text, place_text};
@@ -30,6 +31,7 @@ struct Recorded {
     gpu: Vec<GpuRecord>,
     /// Calls and waits.
     host: Vec<HostSlice>,
+    earlier: Earlier,
     /// What threads without samples were in.
     scopes: BTreeMap<ThreadId, Scopes>,
     sampled: HashSet<ThreadId>,
@@ -63,6 +65,7 @@ impl Recorder {
     pub(super) fn new(place: usize, times: Vec<(u64, u64)>, begins: Vec<u64>) -> Self {
         Self(Arc::new(Mutex::new(Recorded {
             process: ProcessId::new(place),
+            earlier: Earlier::new(&times),
             times,
             begins,
             gpu: Vec::new(),
@@ -101,6 +104,7 @@ impl Measure for Recorder {
             begins,
             gpu,
             host,
+            earlier,
             scopes,
             sampled,
             samples,
@@ -135,7 +139,11 @@ impl Measure for Recorder {
                 let list = marked.entry(slice.start_ns).or_default();
                 list.push((marker, length, slice.thread.index()));
             }
-            if !is_thread || !is_near(slice.start_ns, slice.end_ns) {
+            if !is_thread {
+                continue;
+            }
+            if !is_near(slice.start_ns, slice.end_ns) {
+                earlier.take(slice);
                 continue;
             }
             if Scopes::is_one(slice) {
@@ -324,7 +332,7 @@ impl Recorded {
             let time_ns = (slice.start_ns, slice.end_ns);
             let is_held = is_held(slice.effect, time_ns, copied_ns.copied());
             if slice.order == StreamOrder::WaitEvent {
-                track.event_waits.push((start, slice.stream));
+                track.waits_for_event(slice.stream, start);
             }
             if slice.link != 0 && slice.kind != HostKind::Collective {
                 launches.entry(slice.link).or_insert(Launch {
@@ -358,6 +366,25 @@ impl Recorded {
                         stream: slice.stream,
                     });
                 }
+            }
+        }
+        // What was launched in the times themselves comes first: files may use links again.
+        for slice in self.earlier.calls() {
+            let (start, end) = (axis.common(slice.start_ns), axis.common(slice.end_ns));
+            let thread = slice.thread.index();
+            if slice.order == StreamOrder::WaitEvent {
+                let track = threads.entry(thread).or_default();
+                track.waits_for_event(slice.stream, start);
+            }
+            if slice.link != 0 {
+                launches.entry(slice.link).or_insert(Launch {
+                    thread,
+                    start,
+                    end,
+                    stream: slice.stream,
+                    // Its copy has ended with it.
+                    is_held: false,
+                });
             }
         }
         launches

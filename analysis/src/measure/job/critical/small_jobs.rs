@@ -292,7 +292,7 @@ impl Traces {
                     is_held: false,
                 };
                 if ran.waits_for_other {
-                    track.event_waits.push((launch.start, launch.stream));
+                    track.waits_for_event(launch.stream, launch.start);
                 }
                 if let Some(collective) = ran.collective {
                     let arrivals = told.collectives[collective].iter().copied();

@@ -217,7 +217,8 @@ impl<R: Ranks> Walk<'_, R> {
                 self.back_to(course.operations[previous].end, kind, Rc::clone(&one.name));
                 At::Within(previous)
             }
-            (_, Some(launch)) => {
+            // One that was launched before the iteration has waited since for something that is not looked at.
+            (_, Some(launch)) if launch.end >= self.begin => {
                 self.back_to(
                     launch.end.min(one.start),
                     Kind::Launch,
