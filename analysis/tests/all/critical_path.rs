@@ -578,6 +578,55 @@ fn a_path_knows_calls_from_before_its_iteration() {
     }
 }
 
+/// The trace has no call that makes a stream wait: `adam` begins right behind the communication, or some time later.
+#[test]
+fn an_operation_that_begins_right_behind_one_of_another_stream_has_waited_for_that() {
+    let reduce = "ncclDevKernel_AllReduce";
+    for (begin, launched, has_waited) in [
+        (3_550, 110, true),
+        (3_600, 110, false),
+        (3_550, 3_500, false),
+    ] {
+        let events = [
+            event("user_annotation", "step 1", (0, 4_700), 1, 0),
+            event("cuda_runtime", "cudaLaunchKernel", (0, 5), 1, 1),
+            event("cuda_runtime", "cudaLaunchKernel", (55, 60), 1, 2),
+            event(
+                "cuda_runtime",
+                "cudaLaunchKernel",
+                (launched - 10, launched),
+                1,
+                3,
+            ),
+            event(
+                "cuda_runtime",
+                "cudaDeviceSynchronize",
+                (launched, 4_610),
+                1,
+                4,
+            ),
+            event("kernel", "gemm", (30, 2_030), 7, 1),
+            event("kernel", reduce, (2_040, 3_540), 20, 2),
+            event("kernel", "adam", (begin, 4_600), 7, 3),
+        ];
+        let found = path(&events, 1);
+        let waited = owned(&[
+            ("call", "cudaLaunchKernel", 5),
+            ("launch", "gemm", 25),
+            ("kernel", "gemm", 2_000),
+            ("event", reduce, 10),
+            ("collective", reduce, 1_500),
+            ("event", "adam", 10),
+            ("kernel", "adam", 1_050),
+            ("call", "cudaDeviceSynchronize", 10),
+            ("host_code", "step", 90),
+        ]);
+        assert_eq!(found == waited, has_waited, "{found:?}");
+        let is_on_it = found.iter().any(|step| step.0 == "collective");
+        assert_eq!(is_on_it, has_waited, "{found:?}");
+    }
+}
+
 #[test]
 fn neither_the_order_of_files_nor_jobs_matter() {
     let scratch = Scratch::new();

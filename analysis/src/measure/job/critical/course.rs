@@ -81,6 +81,7 @@ pub(super) struct Operation {
     pub(super) end: i64,
     /// Its begin as the trace has it, by which collectives are matched.
     pub(super) start_ns: u64,
+    pub(super) device: usize,
     pub(super) queue: usize,
     pub(super) name: Name,
     pub(super) kind: Kind,

@@ -263,6 +263,7 @@ impl Recorded {
             start: axis.common(one.start_ns),
             end: axis.common(one.end_ns),
             start_ns: one.start_ns,
+            device: one.device.index(),
             queue: one.queue.index(),
             name: names.get(model.text(one.name)),
             kind: match one.activity {

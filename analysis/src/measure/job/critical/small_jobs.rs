@@ -318,6 +318,7 @@ impl Traces {
                     start: begin,
                     end: ends[ran.node],
                     start_ns: begin.cast_unsigned(),
+                    device: 0,
                     queue: ran.stream,
                     name: Rc::from(node(ran.node).label.2.as_str()),
                     kind: node(ran.node).label.1,

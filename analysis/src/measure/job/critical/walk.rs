@@ -11,6 +11,10 @@ const QUEUED: usize = 4;
 /// A GPU's times may be this much later than those of the host that has waited for it.
 const CLOCKS_NS: i64 = 50_000;
 
+/// An operation that was ready for at least this time has waited for one of another stream that ended so shortly before it began, and in the last tenth of that.
+const READY_NS: i64 = 100_000;
+const SHORTLY_NS: i64 = 20_000;
+
 /// What a collective is on all ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Meeting {
@@ -191,17 +195,23 @@ impl<R: Ranks> Walk<'_, R> {
         });
         let is_queued = previous_end >= launched;
         let known = if is_queued { previous_end } else { launched };
-        let other_stream = one
-            .launch
-            .filter(|launch| course.waits_for_event(launch))
-            .and_then(|launch| {
-                course.ended_last((known?, one.start), |other| {
-                    let other_one = &course.operations[other];
-                    other_one.queue != one.queue
-                        && is_new(other)
-                        && other_one.launch.is_none_or(|its| its.start < launch.start)
-                })
-            });
+        let other_stream = one.launch.zip(known).and_then(|(launch, known)| {
+            let waits_for_event = course.waits_for_event(&launch);
+            // Not all traces have the calls that make a stream wait.
+            let ready = one.start - known;
+            let since = match waits_for_event {
+                true => known,
+                false if ready < READY_NS => return None,
+                false => one.start - SHORTLY_NS.min(ready / 10),
+            };
+            course.ended_last((since, one.start), |other| {
+                let other_one = &course.operations[other];
+                other_one.queue != one.queue
+                    && (waits_for_event || other_one.device == one.device)
+                    && is_new(other)
+                    && other_one.launch.is_none_or(|its| its.start < launch.start)
+            })
+        });
         if let Some(other) = other_stream {
             self.back_to(
                 course.operations[other].end,
