@@ -111,10 +111,14 @@ pub(super) fn is_worth(saves_ns: u64, whole_ns: u64) -> bool {
     is_worth_of(saves_ns, whole_ns, 0)
 }
 
+/// Whether [`OFTEN`] times are enough in a profile of this length.
+pub(super) fn is_often(whole_ns: u64, times: u64) -> bool {
+    whole_ns < SHORT_NS && times >= OFTEN
+}
+
 /// [`is_worth`] of what has happened this many times.
 pub(super) fn is_worth_of(saves_ns: u64, whole_ns: u64, times: u64) -> bool {
-    let is_short = whole_ns < SHORT_NS && times >= OFTEN;
-    let is_much = saves_ns >= WORTH_NS || saves_ns > 0 && is_short;
+    let is_much = saves_ns >= WORTH_NS || saves_ns > 0 && is_often(whole_ns, times);
     is_much && saves_ns.saturating_mul(WORTH_PART) >= whole_ns
 }
 

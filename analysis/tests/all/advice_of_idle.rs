@@ -154,6 +154,36 @@ fn what_a_call_lasts_past_the_end_of_the_work_is_its_own() {
     }
 }
 
+/// Each step waits for the GPU, and the host logs for as long as that had worked. How many steps there are changes whose finding it is, not that there is one.
+#[test]
+fn waits_of_short_profiles_are_told() {
+    let log = "train.py(12): log_metrics";
+    for (call, rule) in [
+        ("hipStreamSynchronize", "sync_in_loop"),
+        ("hipFree", "memory_in_loop"),
+    ] {
+        for steps in [3, 4, 9, 12] {
+            let mut events = Events::default();
+            for step in 0..steps {
+                let at = 20_000 * step;
+                events.launch(at, (at + 50, at + 10_050));
+                events.call(call, (at + 60, at + 10_060));
+                events.python(log, (at + 10_060, at + 20_000));
+            }
+            let pauses = steps - 1;
+            // Two pauses are no loop: they are what the host did.
+            let expected = match pauses {
+                2 => finding("host_code", log, pauses * 9_940),
+                _ => finding(rule, call, pauses * 10_000),
+            };
+            let advised = events.advised();
+            let then = &advised["findings"][0]["evidence"]["host_then_in"];
+            assert_eq!(then.as_str(), (pauses > 2).then_some(log), "{advised:#}");
+            assert_eq!(events.found(), [expected], "{steps} steps");
+        }
+    }
+}
+
 #[test]
 fn pauses_within_graphs_count_once() {
     let mut events = Events::default();

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::interpreter::lock_wait_ns;
-use super::submission::WAITING;
+use super::submission::{WAITING, untold_ns};
 use crate::advice::facts::{Facts, Gpu, Idle};
 use crate::advice::places::{has_other_lock, without_line, without_lock};
 use crate::advice::rule::{Finding, Need, OFTEN, Rule, Verdict, is_worth_of, of_each_gpu};
@@ -206,11 +206,14 @@ fn is_between_launches(facts: &Facts<'_>, gpu: &Gpu, function: &AtFunction<'_>, 
         && !is_operator()
 }
 
-/// What each function of the host has of a GPU's idle time, the longest first. Waits for data have all of theirs, whatever call is in front of them.
+/// What each function of the host has of a GPU's idle time, the longest first. Waits for data have all of theirs, whatever call is in front of them; others what
+/// is behind calls that no rule tells of.
 fn shares<'f>(facts: &Facts<'_>, gpu: &'f Gpu) -> (Vec<Share<'f>>, Taken) {
     let pauses_ns: u64 = WAITING.map(|cause| gpu.paused_ns(cause)).iter().sum();
     let phases_ns: u64 = gpu.phases.iter().map(|phase| phase.idle_ns).sum();
+    let [untold_waits_ns, untold_memory_ns] = untold_ns(gpu);
     let (mut left_ns, mut taken) = (gpu.host_idle_ns(), Taken::default());
+    let mut untold_taken_ns = 0;
     let mut shares = Vec::new();
     for function in functions(gpu) {
         let Some(most) = function.most else { continue };
@@ -237,9 +240,13 @@ fn shares<'f>(facts: &Facts<'_>, gpu: &'f Gpu) -> (Vec<Share<'f>>, Taken) {
             };
             if is_input {
                 take(pauses_ns, &mut taken.of_pauses_ns);
-            } else if is_between_launches(facts, gpu, &share.function, share.of) {
+                continue;
+            }
+            if is_between_launches(facts, gpu, &share.function, share.of) {
                 take(phases_ns, &mut taken.of_phases_ns);
             }
+            let untold_ns = untold_waits_ns.min(pauses_ns - taken.of_pauses_ns) + untold_memory_ns;
+            take(untold_ns, &mut untold_taken_ns);
         }
     }
     (shares, taken)
@@ -248,6 +255,16 @@ fn shares<'f>(facts: &Facts<'_>, gpu: &'f Gpu) -> (Vec<Share<'f>>, Taken) {
 /// What functions have of the idle time of a GPU that calls and phases would have without them.
 pub(super) fn taken(facts: &Facts<'_>, gpu: &Gpu) -> Taken {
     shares(facts, gpu).1
+}
+
+/// Where the host is for most of the idle time that calls in front of it have, and for how long.
+pub(super) fn behind_calls<'f>(facts: &Facts<'_>, gpu: &'f Gpu) -> Option<(&'f str, u64)> {
+    let shares = shares(facts, gpu).0.into_iter();
+    let behind = shares.map(|share| {
+        let behind_ns = share.function.idle_ns() - share.saves_ns;
+        (share.most.place.as_str(), behind_ns)
+    });
+    behind.max_by_key(|(_, behind_ns)| *behind_ns)
 }
 
 /// Functions of the host with idle time of one kind, as far as no call or phase has it.

@@ -2,9 +2,11 @@
 
 use std::cmp::Reverse;
 
-use super::host::taken;
+use super::host::{behind_calls, taken};
 use crate::advice::facts::{Facts, Gpu, Idle};
-use crate::advice::rule::{Finding, Need, Rule, Verdict, is_worth, of_each_gpu};
+use crate::advice::rule::{
+    Finding, Need, Rule, Verdict, is_often, is_worth, is_worth_of, of_each_gpu,
+};
 
 pub(super) const RULES: [Rule; 8] = [
     Rule {
@@ -109,7 +111,39 @@ pub(super) fn paused_ns(facts: &Facts<'_>, gpu: &Gpu, cause: &str) -> u64 {
     (u128::from(own_ns) * u128::from(left_ns) / u128::from(all_ns.max(1))) as u64
 }
 
-/// What calls of one kind have of the idle time of a GPU, at the place with most of it.
+/// How often calls of one kind have emptied a GPU, if that is a loop: in a short profile, if it has come back to one place.
+fn turns(gpu: &Gpu, cause: &str) -> Option<u64> {
+    let of_cause = || gpu.pauses.iter().filter(|pause| pause.cause == cause);
+    let count: u64 = of_cause().map(|pause| pause.count).sum();
+    if count >= LOOP {
+        return Some(count);
+    }
+    let most = of_cause().map(Idle::times).max()?;
+    is_often(gpu.span.duration_ns, most).then_some(most)
+}
+
+/// Idle time behind calls that their rules say nothing of, for it is too little or no loop: it is that of what the host did there. Behind those that wait
+/// for the GPU, and those that handle memory; without what `gaps` has within the calls.
+pub(super) fn untold_ns(gpu: &Gpu) -> [u64; 2] {
+    let untold_ns = |cause: &str, is_within: fn(&Idle) -> bool| {
+        let idle_ns = gpu.paused_ns(cause);
+        let is_told = |times| is_worth_of(idle_ns, gpu.span.duration_ns, times);
+        let within = gpu.causes.iter().filter(|idle| is_within(idle));
+        let within_ns: u64 = within.map(|idle| idle.idle_ns).sum();
+        match turns(gpu, cause).is_some_and(is_told) {
+            true => 0,
+            false => idle_ns.saturating_sub(within_ns),
+        }
+    };
+    [
+        untold_ns("synchronisation", |idle| idle.cause == "synchronisation"),
+        untold_ns("memory_call", |idle| {
+            idle.cause == "runtime_call" && is_of_copies_or_memory(idle)
+        }),
+    ]
+}
+
+/// What calls of one kind have of the idle time of a GPU, at the place with most of it, and what the host does behind them.
 pub(super) fn paused(facts: &Facts<'_>, gpu: &Gpu, cause: &str) -> Option<Finding> {
     let of_cause = || gpu.pauses.iter().filter(|pause| pause.cause == cause);
     let idle_ns = paused_ns(facts, gpu, cause);
@@ -120,16 +154,20 @@ pub(super) fn paused(facts: &Facts<'_>, gpu: &Gpu, cause: &str) -> Option<Findin
         "" => most.call.clone(),
         place => format!("{} in {place}", most.call),
     };
-    (count >= LOOP).then(|| Finding {
+    let times = turns(gpu, cause)?;
+    let mut evidence = vec![
+        ("idle_ns", idle_ns.into()),
+        ("pauses", count.into()),
+        ("busy_ns", gpu.busy_ns.into()),
+    ];
+    let behind = behind_calls(facts, gpu).filter(|(_, ns)| 2 * ns >= idle_ns);
+    evidence.extend(behind.map(|(place, _)| ("host_then_in", place.into())));
+    Some(Finding {
         saves_ns: Some(idle_ns),
         place,
-        evidence: vec![
-            ("idle_ns", idle_ns.into()),
-            ("pauses", count.into()),
-            ("busy_ns", gpu.busy_ns.into()),
-        ],
+        evidence,
         span: Some(longest.longest),
-        times: count,
+        times,
     })
 }
 
@@ -228,12 +266,16 @@ fn host_ns(gpu: &Gpu) -> u64 {
     host.map(|idle| idle.idle_ns).sum()
 }
 
+/// Whether a call copies, or makes memory or gives it back.
+fn is_of_copies_or_memory(idle: &Idle) -> bool {
+    let words = ["Malloc", "Free", "HostAlloc", "Memcpy", "Memset"];
+    words.iter().any(|word| idle.place.contains(word))
+}
+
 /// Calls that copy, and those that make memory or give it back, have their own rules.
 fn runtime_calls(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
-        let words = ["Malloc", "Free", "HostAlloc", "Memcpy", "Memset"];
-        let is_meant =
-            |idle: &Idle| !is_start_up(idle) && !words.iter().any(|word| idle.place.contains(word));
+        let is_meant = |idle: &Idle| !is_start_up(idle) && !is_of_copies_or_memory(idle);
         calls(gpu, is_meant).into_iter().collect()
     })
 }
