@@ -208,10 +208,11 @@ impl<'a> Gpu<'a> {
         let kernels = assigned
             .iter()
             .filter(|(place, one)| *place == middle && one.is_kernel);
-        let named: Vec<(u64, u64)> = kernels.map(|(_, one)| (one.name, one.start_ns)).collect();
+        let named = kernels.map(|(_, one)| (one.name, one.start_ns, one.end_ns));
+        let named: Vec<(u64, u64, u64)> = named.collect();
         let first = beginning(&named)?;
-        let begins = named.iter().filter(|(name, _)| *name == first);
-        let begins: Vec<u64> = begins.map(|(_, start_ns)| *start_ns).collect();
+        let begins = named.iter().filter(|(name, ..)| *name == first);
+        let begins: Vec<u64> = begins.map(|(_, start_ns, _)| *start_ns).collect();
         let [first_ns, .., last_ns] = begins[..] else {
             return None;
         };
@@ -350,7 +351,8 @@ impl<'a> Gpu<'a> {
             Some(wanted) => self.by_kernel(|name| is_meant(wanted, text(name))),
             None => {
                 let kernels = self.operations.iter().filter(|one| one.is_kernel);
-                let named: Vec<(u64, u64)> = kernels.map(|one| (one.name, one.start_ns)).collect();
+                let named = kernels.map(|one| (one.name, one.start_ns, one.end_ns));
+                let named: Vec<(u64, u64, u64)> = named.collect();
                 let found = beginning(&named);
                 found.map_or_else(Vec::new, |found| self.by_kernel(|name| name == found))
             }

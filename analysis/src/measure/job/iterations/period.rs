@@ -12,13 +12,16 @@ const LEAST: f64 = 0.9;
 /// An iteration recurs so often at least.
 const RECURS_MIN: usize = 3;
 
-/// The operation that an iteration begins with, if the operations of a GPU recur: `operations` are name and begin of each, in order. Of those that are there
-/// once in each iteration, it is the one with the longest time in front of it.
-pub(super) fn beginning(operations: &[(u64, u64)]) -> Option<u64> {
+/// Shorter waits are what lies between any two kernels.
+const WAIT_NS: u64 = 10_000;
+
+/// The operation that an iteration begins with, if the operations of a GPU recur: `operations` are name, begin and end of each, in order. Of those that are there
+/// once in each iteration, it is the one that the GPU is idle longest in front of; without waits, the one with the longest operation in front of it.
+pub(super) fn beginning(operations: &[(u64, u64, u64)]) -> Option<u64> {
     let from = operations.len().saturating_sub(LOOKED_AT) / 2;
     let middle = &operations[from..operations.len().min(from + LOOKED_AT)];
     let mut places: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-    for (place, (name, _)) in middle.iter().enumerate() {
+    for (place, (name, ..)) in middle.iter().enumerate() {
         places.entry(*name).or_default().push(place);
     }
     let recurring = places
@@ -37,17 +40,28 @@ pub(super) fn beginning(operations: &[(u64, u64)]) -> Option<u64> {
     let once = rarest
         .iter()
         .filter(|(_, places)| places.len().abs_diff(expected) <= 1 + expected / 20);
-    let waits_ns = |places: &[usize]| {
+    // Where operations run beside each other, the last may have ended before one of the others.
+    let ends = middle.iter().scan(0, |end_ns, one| {
+        *end_ns = one.2.max(*end_ns);
+        Some(*end_ns)
+    });
+    let ends: Vec<u64> = ends.collect();
+    let mean_ns = |places: &[usize], since_ns: &dyn Fn(usize) -> u64| {
         let times = places.iter().filter(|place| **place > 0);
-        let waits = times.map(|&place| middle[place].1.saturating_sub(middle[place - 1].1));
+        let waits = times.map(|&place| middle[place].1.saturating_sub(since_ns(place - 1)));
         waits.sum::<u64>() / places.len() as u64
     };
-    once.max_by_key(|(_, places)| (waits_ns(places), Reverse(places[0])))
+    let times_ns = |places: &[usize]| {
+        let idle_ns = mean_ns(places, &|before| ends[before]);
+        let apart_ns = mean_ns(places, &|before| middle[before].1);
+        (if idle_ns < WAIT_NS { 0 } else { idle_ns }, apart_ns)
+    };
+    once.max_by_key(|(_, places)| (times_ns(places), Reverse(places[0])))
         .map(|(name, _)| **name)
 }
 
 /// Whether most operations are there again so many operations later.
-fn recurs(operations: &[(u64, u64)], period: usize) -> bool {
+fn recurs(operations: &[(u64, u64, u64)], period: usize) -> bool {
     let pairs = operations.iter().zip(operations.iter().skip(period));
     let count = operations.len().saturating_sub(period);
     let equal = pairs.filter(|(one, later)| one.0 == later.0).count();
@@ -58,13 +72,13 @@ fn recurs(operations: &[(u64, u64)], period: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Operations of a GPU: each takes 10, and there are 100 in front of those of this name.
-    fn run(names: impl Iterator<Item = u64>, begins: u64) -> Vec<(u64, u64)> {
+    /// Operations of a GPU: each takes 10 µs, and those of this name are 100 µs apart from the one before.
+    fn run(names: impl Iterator<Item = u64>, begins: u64) -> Vec<(u64, u64, u64)> {
         let mut now_ns = 0;
         names
             .map(|name| {
-                now_ns += if name == begins { 100 } else { 10 };
-                (name, now_ns)
+                now_ns += if name == begins { 100_000 } else { 10_000 };
+                (name, now_ns, now_ns + 10_000)
             })
             .collect()
     }
@@ -74,6 +88,24 @@ mod tests {
         let names = (0..500_u64).map(|place| [1, 2, 2, 3, 2, 4][(place % 6) as usize]);
         assert_eq!(beginning(&run(names.clone(), 3)), Some(3));
         assert_eq!(beginning(&run(names, 1)), Some(1));
+    }
+
+    #[test]
+    fn a_long_kernel_is_no_wait() {
+        // 110 µs without work in front of the first of three, of which it takes longest; and nearly none, where the longest decides.
+        for (wait_ns, expected) in [(110_000, 1), (5_300, 2)] {
+            let mut now_ns = 0;
+            let operations: Vec<(u64, u64, u64)> = (0..300_u64)
+                .map(|place| {
+                    let name = place % 3 + 1;
+                    now_ns += if name == 1 { wait_ns } else { 5_000 };
+                    let start_ns = now_ns;
+                    now_ns += [500_000, 300_000, 90_000][(name - 1) as usize];
+                    (name, start_ns, now_ns)
+                })
+                .collect();
+            assert_eq!(beginning(&operations), Some(expected));
+        }
     }
 
     #[test]
