@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::Gpu;
 use super::owners::{Host, Owner, Span, host_named};
+use super::places::without_line;
 use super::rule::is_worth_of;
 use crate::measure::job::collectives::{TOGETHER, UNJUDGED};
 use crate::table::Answer;
@@ -103,10 +104,6 @@ fn does_longer_ns(cause: &str, gpu: &Gpu, usual: &[&Gpu]) -> Option<u64> {
         COPIES => Some(gpu.exposed_copies_ns),
         _ => None,
     };
-    let middle = |mut all: Vec<u64>| {
-        all.sort_unstable();
-        all.get(all.len().checked_sub(1)? / 2).copied()
-    };
     let usual_ns = middle(usual.iter().filter_map(|other| does_ns(other)).collect())?;
     let span_ns = middle(usual.iter().map(|other| other.span.duration_ns).collect())?;
     // Ranks that wait on the host have idle GPUs as well; and of a rank that ended early the trace has less of everything.
@@ -147,10 +144,77 @@ impl Reported<'_> {
     }
 
     /// What a GPU loses that these findings have already: what makes its rank late, or its waits for others on the host.
-    pub(super) fn lost_ns(&self, gpu: &Gpu, compared: &Compared) -> u64 {
-        let own_ns = self.of_ns(|one| one.loses(gpu));
-        own_ns.unwrap_or_else(|| compared.idle_wait_ns(gpu).min(self.of_others_ns(gpu)))
+    pub(super) fn lost<'g>(
+        &'g self,
+        gpu: &'g Gpu,
+        compared: &Compared,
+        gpus: &'g [Gpu],
+    ) -> Lost<'g> {
+        let Some(own_ns) = self.of_ns(|one| one.loses(gpu)) else {
+            let waits_ns = compared.idle_wait_ns(gpu).min(self.of_others_ns(gpu));
+            return Lost {
+                there_ns: waits_ns,
+                elsewhere_ns: waits_ns,
+                ..Lost::default()
+            };
+        };
+        let mut stragglers = self.alone.iter().chain(&self.together);
+        let straggler = stragglers.find(|one| one.loses(gpu));
+        let is_late = |gpu: &Gpu| compared.stragglers.iter().any(|one| one.is_of(gpu));
+        let usual = gpus.iter().filter(|gpu| gpu.comm_ns > 0 && !is_late(gpu));
+        let mut lost = Lost {
+            gpu: Some(gpu),
+            place: straggler.map_or("", |one| without_line(&one.place)),
+            there_ns: own_ns,
+            elsewhere_ns: own_ns,
+            usual: usual.collect(),
+        };
+        let more_there_ns = gpu
+            .idle_in_ns(lost.place)
+            .saturating_sub(lost.usual_ns(lost.place));
+        lost.elsewhere_ns = own_ns.saturating_sub(more_there_ns);
+        lost
     }
+}
+
+/// What a GPU loses that findings of stragglers have.
+#[derive(Debug, Default)]
+pub(super) struct Lost<'g> {
+    /// The GPU of a straggler.
+    gpu: Option<&'g Gpu>,
+    /// The function where its rank loses it, empty if that is not known.
+    place: &'g str,
+    there_ns: u64,
+    /// What its rank does not do longer than others there.
+    elsewhere_ns: u64,
+    /// GPUs of ranks that are not late.
+    usual: Vec<&'g Gpu>,
+}
+
+impl Lost<'_> {
+    /// How long the others are idle in a function: the one in the middle.
+    fn usual_ns(&self, function: &str) -> u64 {
+        let usual = self.usual.iter();
+        middle(usual.map(|gpu| gpu.idle_in_ns(function)).collect()).unwrap_or(0)
+    }
+
+    /// What is left of a finding at a place. What others lose there as well makes no rank late.
+    pub(super) fn left_ns(&self, saves_ns: u64, place: &str) -> u64 {
+        let function = without_line(place);
+        // What is found of a call has idle times of several places, that of the straggler among them.
+        let idle_ns = self.gpu.map_or(0, |gpu| gpu.idle_in_ns(function));
+        let is_of_several = 2 * idle_ns < saves_ns;
+        if is_of_several || !self.place.is_empty() && function == self.place {
+            return saves_ns.saturating_sub(self.there_ns);
+        }
+        let usual_ns = self.usual_ns(function).min(saves_ns);
+        saves_ns.saturating_sub(self.elsewhere_ns).max(usual_ns)
+    }
+}
+
+fn middle(mut all: Vec<u64>) -> Option<u64> {
+    all.sort_unstable();
+    all.get(all.len().checked_sub(1)? / 2).copied()
 }
 
 impl Compared {

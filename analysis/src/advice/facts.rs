@@ -103,6 +103,13 @@ impl Gpu {
         self.other_idle_ns.saturating_sub(on_its_way_ns)
     }
 
+    /// Idle time that `gaps` has in a function.
+    pub(super) fn idle_in_ns(&self, function: &str) -> u64 {
+        let causes = self.causes.iter();
+        let within = causes.filter(|idle| without_line(&idle.place) == function);
+        within.map(|idle| idle.idle_ns).sum()
+    }
+
     /// Idle time behind calls that emptied the GPU and were made in a function.
     pub(super) fn paused_in_ns(&self, function: &str) -> u64 {
         let pauses = self.pauses.iter();

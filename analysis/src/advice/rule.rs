@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::compared::Lost;
 use super::facts::{Facts, Gpu};
 use super::owners::Span;
 use crate::table::Cell;
@@ -123,7 +124,7 @@ pub(super) fn is_worth_of(saves_ns: u64, whole_ns: u64, times: u64) -> bool {
 }
 
 /// What is found of each GPU alone. GPUs that were idle for one reason at one place were so at the same time: the most that one of them loses counts, once. The time for
-/// which a straggler's GPU is idle, or copies, longer than others has a finding of its own, and does not count again.
+/// which a straggler's GPU is idle, or copies, longer than others has a finding of its own, and does not count again: not at its place, and elsewhere what it has not lost there.
 pub(super) fn of_each_gpu<'f>(
     facts: &'f Facts<'_>,
     find: impl Fn(&'f Gpu) -> Vec<Finding>,
@@ -131,10 +132,11 @@ pub(super) fn of_each_gpu<'f>(
     let reported = facts.reported();
     let find = |gpu: &'f Gpu| {
         let compared = facts.compared.as_ref();
-        let lost_ns = compared.map_or(0, |one| reported.lost_ns(gpu, one));
+        let lost = compared.map_or_else(Lost::default, |one| reported.lost(gpu, one, &facts.gpus));
         let mut found = find(gpu);
         for finding in &mut found {
-            finding.saves_ns = finding.saves_ns.map(|ns| ns.saturating_sub(lost_ns));
+            let left_ns = |ns| lost.left_ns(ns, &finding.place);
+            finding.saves_ns = finding.saves_ns.map(left_ns);
         }
         found
     };

@@ -227,6 +227,76 @@ fn a_late_rank_of_pytorch_has_the_function_that_it_was_in() {
     assert_eq!(found[0]["evidence"]["cause"], "host_code");
 }
 
+/// Rules, places and milliseconds of three ranks whose GPUs work for so long in each of eight steps, of which rank 1 is in a function for 6 ms longer than the others.
+fn of_late_rank(place: &str, works_us: u64) -> Vec<(String, String, u64)> {
+    let file = |rank: u64| {
+        let mut events = Vec::new();
+        for step in 0..8 {
+            let at = 100_000 + 20_000 * step;
+            let launched = at + if rank == 1 { 7_000 } else { 1_000 };
+            let link = |number: u64| format!(r#""correlation":{}"#, 4 * step + number);
+            events.push(("user_annotation", place, at, launched, String::new()));
+            for number in [1, 2] {
+                let from = launched + 10 * number;
+                let time = (from, from + 5);
+                events.push((
+                    "cuda_runtime",
+                    "hipLaunchKernel",
+                    time.0,
+                    time.1,
+                    link(number),
+                ));
+            }
+            let (from, to, ends) = (launched + 20, launched + works_us, at + works_us + 7_500);
+            events.push(("kernel", "gemm", from, to, link(1)));
+            let group = format!(
+                r#"{},"Collective name":"allreduce","dtype":"Float","In msg nelems":4096,"Out msg nelems":4096,"Group size":3,"Process Group Name":"0","Process Group Ranks":"[0, 1, 2]","Seq":{step}"#,
+                link(2)
+            );
+            events.push(("kernel", "ncclDevKernel_AllReduce", to, ends, group));
+            let wait = (launched + 30, ends + 10);
+            events.push((
+                "cuda_runtime",
+                "hipStreamSynchronize",
+                wait.0,
+                wait.1,
+                link(3),
+            ));
+            let log = "train.py(12): log_metrics";
+            events.push(("python_function", log, wait.1, at + 20_000, String::new()));
+        }
+        kineto(rank, &events)
+    };
+    let found = of_files(&[file(0), file(1), file(2)]);
+    let saved = told(&found).into_iter().zip(&found);
+    let saved = saved.map(|((rule, at), one)| (rule.to_owned(), at.to_owned(), saves_ms(one)));
+    let mut saved: Vec<(String, String, u64)> = saved.collect();
+    saved.sort_unstable();
+    saved
+}
+
+#[test]
+fn what_all_ranks_lose_makes_none_of_them_late() {
+    let told = |rule: &str, place: &str, saves_ms| (rule.to_owned(), place.to_owned(), saves_ms);
+    // The late rank waits for its GPU so shortly that what it does afterwards is its own.
+    let load = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+    let expected = [
+        // 7.47 ms between each two of eight steps.
+        told("host_code", "train.py(12): log_metrics", 52),
+        told("straggler", &format!("rank 1: {load}"), 42),
+        // The others wait for long enough to have submitted the next step meanwhile.
+        told("sync_in_loop", "hipStreamSynchronize", 52),
+    ];
+    assert_eq!(of_late_rank(load, 5_020), expected);
+    // All wait for long, and what makes the late rank late is among what is behind its waits.
+    let encode = "train.py(42): encode";
+    let expected = [
+        told("straggler", &format!("rank 1: {encode}"), 42),
+        told("sync_in_loop", "hipStreamSynchronize", 31),
+    ];
+    assert_eq!(of_late_rank(encode, 9_020), expected);
+}
+
 /// PyTorch's profiler recorded ten steps, paused and recorded ten more, each time in a file, in which collectives have no numbers.
 #[test]
 fn recordings_of_a_job_in_one_folder_have_their_straggler() {
