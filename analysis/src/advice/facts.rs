@@ -1,5 +1,7 @@
 //! What rules are about: GPUs and processes, with the numbers of finished tables. Nothing is measured here.
 
+use std::collections::BTreeMap;
+
 use super::compared::{Compared, Reported, compared};
 use super::owners::{Host, Owner, Span, host_of, hosts};
 use super::places::without_line;
@@ -72,6 +74,14 @@ impl Gpu {
     /// Time in which it did nothing.
     pub(super) fn idle_ns(&self) -> u64 {
         self.span.duration_ns.saturating_sub(self.busy_ns)
+    }
+
+    /// Whether another one, that has the same names, was recorded at the same time.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        let end_ns = |span: Span| span.start_ns + span.duration_ns;
+        (self.owner, self.number) == (other.owner, other.number)
+            && self.span.start_ns < end_ns(other.span)
+            && other.span.start_ns < end_ns(self.span)
     }
 
     /// Idle time that one of the owners of `pauses` has.
@@ -245,10 +255,15 @@ fn gpus(
 ) -> Vec<Gpu> {
     let (gaps, pauses) = (rows(gaps, "devices"), rows(pauses, "pauses"));
     let devices = rows(timeline, "devices");
+    // One that was recorded several times has a row for each recording, in all tables.
+    let mut recordings: BTreeMap<(Owner, u64), usize> = BTreeMap::new();
     let devices = devices.iter().map(|view| {
         let same = |other: &&View<'_>| key(other, hosts) == key(view, hosts);
-        let causes = gaps.iter().find(same).map(|view| view.below("causes"));
-        let pauses = pauses.iter().find(same);
+        let recording = recordings.entry(key(view, hosts)).or_default();
+        let causes = gaps.iter().filter(same).nth(*recording);
+        let causes = causes.map(|view| view.below("causes"));
+        let pauses = pauses.iter().filter(same).nth(*recording);
+        *recording += 1;
         let pause_causes = pauses.map(|view| view.below("pause_causes"));
         let phases = pauses.map(|view| view.below("launch_phases"));
         let owner = Owner::of(view, hosts);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::compared::Lost;
 use super::facts::{Facts, Gpu};
-use super::owners::Span;
+use super::owners::{Owner, Span};
 use crate::table::Cell;
 
 /// A finding gives back at least this part of the time of its GPU or run: one in this many.
@@ -151,31 +151,43 @@ pub(super) fn of_all_gpus<'f>(
     one_of_each(facts, |_| String::new(), find)
 }
 
-/// Of the findings with the same key the one that saves most, with the number of GPUs.
+/// Of the findings with the same key the one that saves most, with the number of GPUs. What a GPU loses in several recordings, with pauses between them, is lost together.
 fn one_of_each<'f>(
     facts: &'f Facts<'_>,
     key: impl Fn(&Finding) -> String,
     find: impl Fn(&'f Gpu) -> Vec<Finding>,
 ) -> Verdict {
-    let mut places: BTreeMap<String, (u64, Finding)> = BTreeMap::new();
-    for gpu in &facts.gpus {
+    let mut places: BTreeMap<String, BTreeMap<(Owner, u64, usize), Finding>> = BTreeMap::new();
+    for (number, gpu) in facts.gpus.iter().enumerate() {
+        // In containers, processes of one number run at once.
+        let beside = || {
+            let before = facts.gpus[..number].iter();
+            before.filter(|other| other.is_beside(gpu)).count()
+        };
         let worth = |finding: &Finding| finding.is_worth(gpu.span.duration_ns);
         for mut finding in find(gpu).into_iter().filter(worth) {
             let whole_ns = gpu.span.duration_ns;
             finding.evidence.push(("of_gpu_time_ns", whole_ns.into()));
             finding.evidence.push(("gpu", gpu.number.into()));
             finding.evidence.push(("process", gpu.owner.process.into()));
-            let place = places.entry(key(&finding));
-            let (count, known) = place.or_default();
-            *count += 1;
+            let of_gpus = places.entry(key(&finding)).or_default();
+            let known = of_gpus
+                .entry((gpu.owner, gpu.number, beside()))
+                .or_default();
+            let together_ns = known.saves_ns.unwrap_or(0) + finding.saves_ns.unwrap_or(0);
             if finding.saves_ns > known.saves_ns {
                 *known = finding;
             }
+            known.saves_ns = Some(together_ns);
         }
     }
-    let findings = places.into_values().map(|(count, mut finding)| {
+    let findings = places.into_values().filter_map(|of_gpus| {
+        let count = of_gpus.len() as u64;
+        // Of equal ones the first.
+        let most = of_gpus.into_values().rev();
+        let mut finding = most.max_by_key(|one| one.saves_ns)?;
         finding.evidence.push(("gpus", count.into()));
-        finding
+        Some(finding)
     });
     Verdict::Found(findings.collect())
 }

@@ -297,6 +297,29 @@ fn what_all_ranks_lose_makes_none_of_them_late() {
     assert_eq!(of_late_rank(encode, 9_020), expected);
 }
 
+/// A process that was recorded twice, with a minute between.
+#[test]
+fn a_gpu_that_was_recorded_twice_is_one() {
+    let load = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+    let file = |recording: u64| {
+        let mut events = Vec::new();
+        for step in 0..8 {
+            let at = 100_000 + 60_000_000 * recording + 20_000 * step;
+            let (launched, link) = (at + 8_000, format!(r#""correlation":{step}"#));
+            let launch = "hipLaunchKernel";
+            events.push(("user_annotation", load, at, launched, String::new()));
+            events.push(("cuda_runtime", launch, launched, launched + 5, link.clone()));
+            events.push(("kernel", "gemm", launched + 10, at + 20_000, link));
+        }
+        kineto(0, &events)
+    };
+    let found = of_files(&[file(0), file(1)]);
+    assert_eq!(told(&found), [("input_wait", load)], "{found:#?}");
+    assert_eq!(found[0]["evidence"]["gpus"], 1);
+    // In each recording 8 ms between each two of eight steps.
+    assert_eq!(saves_ms(&found[0]), 112);
+}
+
 /// PyTorch's profiler recorded ten steps, paused and recorded ten more, each time in a file, in which collectives have no numbers.
 #[test]
 fn recordings_of_a_job_in_one_folder_have_their_straggler() {

@@ -230,3 +230,29 @@ fn neither_the_order_of_files_nor_jobs_matter() {
     files.rotate_left(1);
     assert_eq!(first, asked(&files, 3));
 }
+
+/// PyTorch's profiler recorded one process twice, with a pause; and two of the same number, as in containers, at once.
+#[test]
+fn a_rank_that_was_recorded_twice_is_one() {
+    for (pause_us, ranks) in [(5_000_000, 1), (0, 2)] {
+        let scratch = Scratch::new();
+        let file = |recording: u64| {
+            let steps = (0..4_u64).map(|step| {
+                let at = 1_000_000 + recording * pause_us + step * 10_000;
+                let number = 100 * recording + step;
+                format!(
+                    r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{number}","pid":100,"tid":1,"ts":{at},"dur":10000,"args":{{}}}},
+                    {{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":{},"dur":5000,"args":{{"device":0,"stream":7}}}}"#,
+                    at + 100
+                )
+            });
+            let steps: Vec<String> = steps.collect();
+            let document = format!(r#"{{"traceEvents":[{}]}}"#, steps.join(",\n"));
+            scratch.write(&format!("{recording}.pt.trace.json"), document.as_bytes())
+        };
+        let answer = ask(&[file(0), file(1)], &Options::default(), 1);
+        assert_eq!(rows(&answer, "overlap")[0]["ranks"], ranks, "{pause_us}");
+        let has_job = answer.tables.iter().any(|one| one.key == "job_iterations");
+        assert_eq!(has_job, ranks > 1);
+    }
+}

@@ -106,6 +106,29 @@ pub struct Lane {
     pub nested: u64,
 }
 
+/// How many GPUs of ranks these are. One that was recorded several times, with pauses, has a lane for each recording; in containers, processes of one number run at once.
+pub(super) fn ranks_of(lanes: &[Lane]) -> usize {
+    let mut ends: BTreeMap<_, u64> = BTreeMap::new();
+    let mut recorded: Vec<_> = lanes
+        .iter()
+        .map(|lane| {
+            let ends = lane
+                .iterations
+                .iter()
+                .map(|one| one.start_ns + one.duration_ns);
+            let start_ns = lane.iterations.first().map_or(0, |one| one.start_ns);
+            (start_ns, ends.max().unwrap_or(0), lane)
+        })
+        .collect();
+    recorded.sort_by_key(|(start_ns, end_ns, _)| (*start_ns, *end_ns));
+    let mut is_another = |(start_ns, end_ns, lane): &(u64, u64, &Lane)| {
+        let owner = (lane.rank, lane.host.clone(), lane.pid, lane.device.0);
+        let before_ns = ends.insert(owner, *end_ns);
+        before_ns.is_none_or(|before_ns| before_ns > *start_ns)
+    };
+    recorded.iter().filter(|one| is_another(one)).count()
+}
+
 impl Lane {
     /// Where it stands in output: by rank, host, start of the process, and GPU.
     #[must_use]

@@ -1,7 +1,7 @@
 //! Ranks by iterations, for a picture: how much each had to do besides communication, in groups of both where there are many.
 
 use super::job::own_ns;
-use super::lane::Lane;
+use super::lane::{Lane, ranks_of};
 use super::verdicts::median;
 use crate::table::{Cell, Column, Row, Table};
 
@@ -23,7 +23,7 @@ pub(super) fn map(lanes: &[Lane]) -> Table {
     let (Some(first), Some(last)) = (numbers.clone().min(), numbers.max()) else {
         return table;
     };
-    if lanes.len() < 2 {
+    if ranks_of(lanes) < 2 {
         return table;
     }
     let width = (last - first + 1).div_ceil(PLACES);

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::Options;
 use super::job::{Drift, FASTER, Saving, Together, drifts, savings, together};
-use super::lane::{Detail, Iteration, Lane, SENSORS};
+use super::lane::{Detail, Iteration, Lane, SENSORS, ranks_of};
 use super::map::map;
 use super::remarks::notes;
 use super::sums::{FIELDS, Field, Sums};
@@ -124,7 +124,7 @@ fn overlap(lanes: &[Lane], options: &Options) -> Table {
     if !lanes.is_empty() {
         table.push(vec![
             options.assign.text().into(),
-            (lanes.len() as u64).into(),
+            (ranks_of(lanes) as u64).into(),
             (count as u64).into(),
             sums.get(Field::Computation).into(),
             sums.get(Field::ComputeComm).into(),
@@ -404,7 +404,7 @@ fn job(lanes: &[Lane], together: &[Together]) -> Table {
     ];
     let mut table = Table::new("job_iterations", "Each iteration over all ranks", &columns);
     table.rows_in_text = ROWS;
-    if lanes.len() > 1 {
+    if ranks_of(lanes) > 1 {
         for one in together {
             table.push(vec![
                 one.number.into(),
