@@ -255,7 +255,7 @@ fn gpus(
 ) -> Vec<Gpu> {
     let (gaps, pauses) = (rows(gaps, "devices"), rows(pauses, "pauses"));
     let devices = rows(timeline, "devices");
-    // One that was recorded several times has a row for each recording, in all tables.
+    // One that was recorded several times has a row in all tables for each recording in which it did something.
     let mut recordings: BTreeMap<(Owner, u64), usize> = BTreeMap::new();
     let devices = devices.iter().map(|view| {
         let same = |other: &&View<'_>| key(other, hosts) == key(view, hosts);
@@ -263,7 +263,7 @@ fn gpus(
         let causes = gaps.iter().filter(same).nth(*recording);
         let causes = causes.map(|view| view.below("causes"));
         let pauses = pauses.iter().filter(same).nth(*recording);
-        *recording += 1;
+        *recording += usize::from(view.count("total_ns") > 0);
         let pause_causes = pauses.map(|view| view.below("pause_causes"));
         let phases = pauses.map(|view| view.below("launch_phases"));
         let owner = Owner::of(view, hosts);
