@@ -112,12 +112,23 @@ impl Outcome {
         files.into_iter().find(|path| is_of_short_processes(path))
     }
 
-    /// The only trace.
+    /// The only trace, but for that of a shell that became the program: on a busy machine it may have samples enough for one.
     ///
     /// # Errors
     /// When there is none or more than one, or it does not load.
     pub fn trace(&self) -> Result<Trace> {
-        match self.files().as_slice() {
+        let became = |shell: &Summary| {
+            let mut others = self.summaries.iter();
+            others.any(|other| other.pid == shell.pid && other.path != shell.path)
+        };
+        let is_shell = |path: &PathBuf| {
+            let mut summaries = self.summaries.iter();
+            let own = summaries.find(|summary| summary.path == *path);
+            own.is_some_and(|own| own.name == "bash" && became(own))
+        };
+        let mut files = self.files();
+        files.retain(|path| !is_shell(path));
+        match files.as_slice() {
             [file] => self.open(file),
             files => bail!(
                 "expected one trace, found {}\n{}",
