@@ -73,7 +73,7 @@ fn is_far_above_the_tick() -> bool {
 /// them are always met at the same places.
 const SAMPLES_BEFORE_PERF: u8 = 3;
 
-/// Timer samples without one of perf's after which its descriptor is looked at: a program that becomes a daemon closes all that it does not know.
+/// Timer samples without one of perf's after which its descriptor is checked: a program that becomes a daemon closes all that it does not know.
 const SILENT: u8 = 16;
 
 /// Processes of a build or a script, most of which live for less than a sample: perf's clock costs each of them more than that.

@@ -59,7 +59,7 @@ pub struct Slot {
     pub adopted: AtomicBool,
     /// Whether the thread blocked the signal of the samples before a sampler attached; see [`crate::sampling::closing`].
     pub blocked_before: AtomicBool,
-    /// CPU time of a thread that may be in its last sample, when it was first looked at.
+    /// CPU time of a thread that may be in its last sample, when it was first checked.
     pub used_in_handler_ns: AtomicU64,
     /// Whether something of the slot is being written; see [`Slot::occupy`].
     busy: AtomicBool,

@@ -21,7 +21,7 @@ pub fn for_each_thread(mut what: impl FnMut(u32)) -> bool {
             Ok(length) => length as usize,
             Err(_) => break false,
         };
-        // SAFETY: words are bytes, and the kernel has written so many.
+        // SAFETY: words are bytes, and the kernel has written this many.
         let bytes = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), length) };
         for name in names(bytes) {
             if let Some(tid) = number(name) {

@@ -372,7 +372,7 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
     }
     Compared {
         comm_ns,
-        stragglers: one_for_each_owner(stragglers.iter().map(straggler)),
+        stragglers: merge_recordings(stragglers.iter().map(straggler)),
         waited_ns,
         late_ns,
         judged: judged.sum::<u64>() + waits,
@@ -384,8 +384,8 @@ pub(super) fn compared(collectives: &Answer, gpus: &[Gpu], hosts: &[Host]) -> Co
     }
 }
 
-/// Of each owner one straggler, which has lost what it has in all recordings; why is told of the latest.
-fn one_for_each_owner(stragglers: impl Iterator<Item = Straggler>) -> Vec<Straggler> {
+/// Adds up the stragglers of one owner, which has one for each recording. The cause is that of the latest one.
+fn merge_recordings(stragglers: impl Iterator<Item = Straggler>) -> Vec<Straggler> {
     let mut found: Vec<Straggler> = Vec::new();
     for mut next in stragglers {
         let Some(same) = found.iter_mut().find(|one| one.owner == next.owner) else {

@@ -255,7 +255,7 @@ fn gpus(
 ) -> Vec<Gpu> {
     let (gaps, pauses) = (rows(gaps, "devices"), rows(pauses, "pauses"));
     let devices = rows(timeline, "devices");
-    // One that was recorded several times has a row in all tables for each recording in which it did something.
+    // A GPU that was recorded several times has a row in each table for every recording in which it worked.
     let mut recordings: BTreeMap<(Owner, u64), usize> = BTreeMap::new();
     let devices = devices.iter().map(|view| {
         let same = |other: &&View<'_>| key(other, hosts) == key(view, hosts);

@@ -19,7 +19,7 @@ pub(super) struct Process {
     pub(super) samples: u64,
     /// Whether its threads were sampled by time.
     pub(super) is_sampled: bool,
-    /// Whether waiting threads were looked at.
+    /// Whether waiting threads were sampled (`--realtime`).
     pub(super) has_waits: bool,
     /// Where its main thread was most before and after that, and for how long.
     pub(super) before: (String, u64),

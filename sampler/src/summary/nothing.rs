@@ -43,7 +43,7 @@ impl NoTrace {
 pub struct Circumstances {
     /// The event that samples were to be taken by, if not CPU time.
     pub overflow: Option<Overflow>,
-    /// Whether waiting threads were looked at.
+    /// Whether waiting threads were sampled (`--realtime`).
     pub realtime: bool,
     /// CPU time between two samples of a thread.
     pub period: Duration,

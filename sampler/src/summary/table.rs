@@ -44,7 +44,7 @@ pub struct Run<'a> {
     pub width: usize,
     /// The event that samples were taken by, if not by CPU time; their weights count it then.
     pub event: Option<&'a str>,
-    /// Whether waiting threads were looked at.
+    /// Whether waiting threads were sampled (`--realtime`).
     pub realtime: bool,
 }
 

@@ -21,7 +21,7 @@ use crate::signals;
 use crate::state;
 use crate::sys;
 
-/// How often threads, modules and the sampler are looked at. The sampler wakes us when it leaves.
+/// How often threads, modules and the sampler are checked. The sampler wakes us when it leaves.
 const LOOK_NS: u64 = 50_000_000;
 /// How long the memory of the request is kept for the sampler to say that it is free.
 const PATIENCE_NS: u64 = 10_000_000_000;

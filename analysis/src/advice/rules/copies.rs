@@ -183,7 +183,7 @@ fn small_copies(facts: &Facts<'_>) -> Verdict {
     })
 }
 
-/// The call that copies most often, of those that nobody waits in if there are any.
+/// The call that copies most often; a call that returns at once, if there is one.
 fn copy_call(facts: &Facts<'_>) -> String {
     let copies = facts
         .calls

@@ -207,7 +207,7 @@ fn is_between_launches(facts: &Facts<'_>, gpu: &Gpu, function: &AtFunction<'_>, 
 }
 
 /// What each function of the host has of a GPU's idle time, the longest first. Waits for data have all of theirs, whatever call is in front of them; others what
-/// is behind calls that no rule tells of.
+/// is behind calls that no rule reports.
 fn shares<'f>(facts: &Facts<'_>, gpu: &'f Gpu) -> (Vec<Share<'f>>, Taken) {
     let pauses_ns: u64 = WAITING.map(|cause| gpu.paused_ns(cause)).iter().sum();
     let phases_ns: u64 = gpu.phases.iter().map(|phase| phase.idle_ns).sum();
