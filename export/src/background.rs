@@ -17,7 +17,7 @@ const WAITING: usize = 2;
 pub(crate) struct Background {
     buffer: Vec<u8>,
     full: SyncSender<Vec<u8>>,
-    /// Buffers that were written and can be filled again.
+    /// Buffers that can be filled.
     written: Receiver<Vec<u8>>,
     thread: JoinHandle<io::Result<()>>,
 }
@@ -27,6 +27,10 @@ impl Background {
     pub(crate) fn new(file: File, is_packed: bool) -> io::Result<Self> {
         let (full, to_write) = sync_channel(WAITING);
         let (back, written) = channel();
+        // All are there from the beginning, so that what is used depends on nobody's pace.
+        for _ in 0..=WAITING {
+            back.send(Vec::with_capacity(BUFFER_BYTES)).ok();
+        }
         let name = std::thread::Builder::new().name("export".to_owned());
         let thread = name.spawn(move || match is_packed {
             false => write_all(file, &to_write, &back).map(drop),
@@ -57,12 +61,11 @@ impl Background {
     }
 
     fn hand_over(&mut self) -> io::Result<()> {
-        let next = self.written.try_recv();
-        let next = next.unwrap_or_else(|_| Vec::with_capacity(BUFFER_BYTES));
+        // Why the other thread ended is what `finish` says.
+        let ended = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let next = self.written.recv().map_err(|_| ended())?;
         let full = std::mem::replace(&mut self.buffer, next);
-        // Why it ended is what `finish` says.
-        let ended = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-        self.full.send(full).map_err(ended)
+        self.full.send(full).map_err(|_| ended())
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -257,12 +258,22 @@ fn a_script_without_a_first_line_runs_in_the_shell() {
 #[test]
 fn a_stopped_command_goes_on() {
     let folder = Folder::new("stop");
-    let script = "kill -STOP $$; exit 8";
+    let script = "echo $$; kill -STOP $$; exit 8";
     let mut child = sampler(&folder)
         .args(["-q", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    let mut pid = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut pid).unwrap();
+    let is_stopped = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+        stat.unwrap().contains(") T ")
+    };
+    while !is_stopped() {
+        std::thread::yield_now();
+    }
     assert!(child.try_wait().unwrap().is_none());
     // SAFETY: sends a signal to the program that this test started, which passes it on.
     unsafe { libc::kill(child.id() as i32, libc::SIGCONT) };

@@ -11,7 +11,7 @@ __attribute__((noinline)) static void relax(void) {
 }
 
 __attribute__((noinline)) static void relax_slowly(void) {
-    struct timespec left = {0, 120 * 1000 * 1000};
+    struct timespec left = {0, 300 * 1000 * 1000};
     while (nanosleep(&left, &left) != 0) {
     }
 }

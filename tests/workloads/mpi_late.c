@@ -1,11 +1,11 @@
-// Every rank adds numbers up with all others, again and again; rank 1 first sleeps for 120 ms each time. Argument: how often.
+// Every rank adds numbers up with all others, again and again; rank 1 first sleeps for 300 ms each time. Argument: how often.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 __attribute__((noinline)) static void late_part(void) {
-    struct timespec left = {0, 120 * 1000 * 1000};
+    struct timespec left = {0, 300 * 1000 * 1000};
     while (nanosleep(&left, &left) != 0) {
     }
 }

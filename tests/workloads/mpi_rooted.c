@@ -1,11 +1,11 @@
-// Rank 0 gets a number of each rank, adds them up and gives the sum to all, as mpi4py does it for objects. Rank 3 first waits for 120 ms each time. Argument: how often.
+// Rank 0 gets a number of each rank, adds them up and gives the sum to all, as mpi4py does it for objects. Rank 3 first waits for 300 ms each time. Argument: how often.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 __attribute__((noinline)) static void wait_for_input(void) {
-    struct timespec left = {0, 120 * 1000 * 1000};
+    struct timespec left = {0, 300 * 1000 * 1000};
     while (nanosleep(&left, &left) != 0) {
     }
 }

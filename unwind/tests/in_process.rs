@@ -156,6 +156,8 @@ fn every_length_of_buffer_holds_the_first_frames() {
 
 /// Frames of the last handler's walk, which starts at the interrupted code, and libgcc's stack in the handler.
 static RECORD: Mutex<Vec<(Vec<u64>, End)>> = Mutex::new(Vec::new());
+/// How many there are: the list cannot be asked where a signal may come.
+static RECORDED: AtomicU64 = AtomicU64::new(0);
 static SERIAL: Mutex<()> = Mutex::new(());
 static HANDLER_CACHE: OnceLock<RuleCache<'static>> = OnceLock::new();
 
@@ -183,6 +185,7 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
         "the trampoline is symbolised as it is"
     );
     RECORD.lock().unwrap().push(walked);
+    RECORDED.fetch_add(1, Ordering::Relaxed);
 }
 
 fn install(signal: i32, flags: i32) {
@@ -202,6 +205,7 @@ fn recorded(run: impl FnOnce()) -> Vec<(Vec<u64>, End)> {
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
     RECORD.lock().unwrap().clear();
+    RECORDED.store(0, Ordering::Relaxed);
     run();
     mem::take(&mut *RECORD.lock().unwrap())
 }
@@ -271,8 +275,7 @@ fn interrupts_in_the_vdso_and_anywhere_reach_the_root() {
             assert_eq!(libc::timer_settime(id, 0, &timer, ptr::null_mut()), 0);
             let mut now: libc::timespec = mem::zeroed();
             let mut sum = 0;
-            let start = std::time::Instant::now();
-            while start.elapsed().as_millis() < 300 {
+            while RECORDED.load(Ordering::Relaxed) < 20 {
                 for _ in 0..1000 {
                     libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
                     sum += now.tv_nsec & 1;
@@ -282,7 +285,6 @@ fn interrupts_in_the_vdso_and_anywhere_reach_the_root() {
             assert_eq!(libc::timer_delete(id), 0);
         }
     });
-    assert!(stacks.len() > 10, "{} samples", stacks.len());
     for (frames, end) in &stacks {
         assert_eq!(*end, End::Root, "{}", show(frames));
     }

@@ -37,6 +37,9 @@ fn plays_the_agent() {
         }
         "runs on" => {
             let _agent = work(false);
+            if let Ok(path) = std::env::var("TELL_READY") {
+                std::fs::write(path, "ready\n").expect("somebody listens");
+            }
             std::thread::sleep(Duration::from_secs(60));
         }
         "idle" => {
@@ -247,7 +250,7 @@ fn a_killed_sampler_leaves_a_valid_prefix() {
 
 /// Waits until so many samples are on disk.
 fn wait_for_trace(folder: &Folder, samples: usize) -> Trace {
-    for _ in 0..200 {
+    loop {
         std::thread::sleep(Duration::from_millis(25));
         if let Some(path) = folder.traces().first() {
             let trace = Trace::read(path);
@@ -256,7 +259,6 @@ fn wait_for_trace(folder: &Folder, samples: usize) -> Trace {
             }
         }
     }
-    panic!("no trace with {samples} samples came");
 }
 
 fn end_target(pid: i32) {
@@ -272,9 +274,12 @@ fn a_process_that_outlives_the_command_is_named_so() {
         .map(|word| format!("'{word}'"))
         .collect::<Vec<_>>()
         .join(" ");
-    let script = format!("{words} >/dev/null 2>&1 & sleep 0.3; exit 3");
+    // The command ends once the other process is there.
+    let script =
+        format!("mkfifo $TELL_READY; {words} >/dev/null 2>&1 & read ready <$TELL_READY; exit 3");
     let output = sampler(&folder)
         .args(["-f", "100", "--linger", "0.2", "--", "sh", "-c", &script])
+        .env("TELL_READY", folder.path().join("ready"))
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(3));

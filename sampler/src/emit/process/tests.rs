@@ -111,7 +111,7 @@ fn traced(
     };
     let identity = Identity {
         pid: 7,
-        host_pid: 7,
+        host_pid: 0,
         start_time_ns: 1,
         rank,
         ..Identity::default()

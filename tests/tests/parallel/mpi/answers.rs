@@ -11,7 +11,7 @@ use super::{Job, LIBRARIES, RANKS, missing};
 
 /// The guilty rank sleeps so long in each step that what a busy machine takes from the others is less: with processors for two of four ranks that
 /// wait by spinning, some 60 ms a step.
-const STEPS: u64 = 12;
+const STEPS: u64 = 6;
 
 #[test]
 fn the_rank_that_makes_the_others_wait_is_named() -> TestResult {
@@ -32,11 +32,13 @@ fn the_rank_that_makes_the_others_wait_is_named() -> TestResult {
         // The barrier in front is one more.
         assert_eq!(world["matched"].as_u64(), Some(STEPS + 1), "{answer:#}");
         let late = &answer["stragglers"][0];
+        let (stragglers, ranks) = (&answer["stragglers"], &answer["ranks"]);
+        let what = format!("{}: {stragglers} {ranks}", library.name);
         let cause = (&late["rank"], &late["cause"]);
         let true_cause = (&1.into(), &"host_wait".into());
-        assert_eq!(cause, true_cause, "{}: {answer:#}", library.name);
+        assert_eq!(cause, true_cause, "{what}");
         let place = late["place"].as_str().unwrap_or_default();
-        assert!(place.starts_with("late_part (mpi_late.c:"), "{answer:#}");
+        assert!(place.starts_with("late_part (mpi_late.c:"), "{what}");
     }
     Ok(())
 }
@@ -71,8 +73,9 @@ fn waits_in_messages_lead_to_the_rank_behind_them() -> TestResult {
             let job = Job::run(library, &options, &[&path, &STEPS.to_string()])?;
             job.assert_success();
             let answer = answer("collectives", &traces(&job)?)?;
-            let what = format!("{}, {program}: {answer:#}", library.name);
             let late = &answer["stragglers"][0];
+            let (stragglers, ranks) = (&answer["stragglers"], &answer["ranks"]);
+            let what = format!("{}, {program}: {stragglers} {ranks}", library.name);
             assert_eq!(
                 (&late["rank"], &late["cause"]),
                 (&rank.into(), &"host_wait".into()),
@@ -80,7 +83,7 @@ fn waits_in_messages_lead_to_the_rank_behind_them() -> TestResult {
             );
             let found = late["place"].as_str().unwrap_or_default();
             assert!(found.starts_with(place), "{what}");
-            // The rank sleeps for 1.4 s longer than the others; on a busy machine these are late as well.
+            // The rank sleeps for 1.8 s longer than the others; on a busy machine these are late as well.
             let saved_ns = answer["what_if"][0]["saved_ns"].as_u64();
             assert!(saved_ns > Some(100_000_000), "{what}");
             let cause = &answer["mpi_causes"][0];

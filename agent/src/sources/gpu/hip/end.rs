@@ -107,7 +107,7 @@ pub fn at_abort() {
 
 /// Another tool is about to take the place for HIP's tracer: gets what HIP is just telling, as HIP 6 does a moment after a synchronisation.
 pub fn before_loss() {
-    const PATIENCE_NS: u64 = 100_000_000;
+    const PATIENCE_NS: u64 = 1_000_000_000;
     let since = sys::boottime_ns();
     while ops::outstanding() > 0 && sys::boottime_ns().wrapping_sub(since) < PATIENCE_NS {
         sys::nap(NAP_NS);
@@ -150,23 +150,25 @@ pub fn after_loss() {
 /// Waits until every launched kernel has been reported, and no more reports arrive.
 fn wait_for_records(deadline: u64) {
     let mut seen = ops::records();
-    let mut quiet_since = sys::boottime_ns();
-    let begin = quiet_since;
+    // Counted in naps: while the whole machine stands still, the runtime tells nothing either.
+    let mut quiet_ns = 0;
+    let begin = sys::boottime_ns();
     loop {
         let now = sys::boottime_ns();
         if ops::records() != seen {
             seen = ops::records();
-            quiet_since = now;
+            quiet_ns = 0;
         }
         let (has_graphs, missing_graphs) = ops::graphs();
         let late_ns = if has_graphs { LATE_GRAPH_NS } else { LATE_NS };
-        let is_quiet = now.wrapping_sub(quiet_since) > late_ns
-            && (missing_graphs == 0 || now.wrapping_sub(begin) > EMPTY_GRAPH_NS);
+        let is_quiet =
+            quiet_ns > late_ns && (missing_graphs == 0 || now.wrapping_sub(begin) > EMPTY_GRAPH_NS);
         let is_told = !hip_functions::is_late() && missing_graphs == 0;
         if now > deadline || (ops::outstanding() == 0 && (is_quiet || is_told)) {
             return;
         }
         sys::nap(NAP_NS);
+        quiet_ns += NAP_NS;
     }
 }
 
