@@ -122,12 +122,12 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
     if more > 0 {
         notes.push(format!("{more} smaller findings are left out"));
     }
-    if found.is_empty() {
+    let is_empty = facts.processes.is_empty() && facts.gpus.is_empty();
+    if found.is_empty() && !is_empty {
         notes.splice(0..0, nothing_found(&facts));
     } else if let Some(idle) = mostly_idle(&facts, &found) {
         notes.insert(0, idle);
     }
-    let is_empty = facts.processes.is_empty() && facts.gpus.is_empty();
     Answer {
         tables: vec![findings, not_judged],
         notes,

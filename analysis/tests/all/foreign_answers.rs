@@ -494,6 +494,28 @@ fn work_from_before_the_record_is_of_no_iteration() {
 }
 
 #[test]
+fn a_step_of_an_optimizer_ends_an_iteration() {
+    let mut trace = Trace::default();
+    for step in 0..4 {
+        let at = 1_000_000 + 10_000 * step;
+        trace.launch("gemm", (at, 5), (at + 10, 3_000 + 100 * step));
+        trace.host("user_annotation", "forward", at, 6_000, "");
+        let name = "Optimizer.step#SGD.step";
+        trace.host("user_annotation", name, at + 9_000, 1_000, "");
+        trace.launch("sgd", (at + 9_100, 5), (at + 9_200, 100));
+    }
+    let answer = trace.answer("overlap");
+    let iterations = answer["iterations"].as_array().unwrap();
+    let found: Vec<_> = iterations
+        .iter()
+        .filter(|one| one["iteration"] != "outside")
+        .map(|one| (one["duration_ns"].as_u64(), one["computation_ns"].as_u64()))
+        .collect();
+    let expected = |step: u64| (Some(10_000_000), Some(3_100_000 + 100_000 * step));
+    assert_eq!(found[..4], [0, 1, 2, 3].map(expected), "{iterations:#?}");
+}
+
+#[test]
 fn kernels_that_recur_within_a_step_are_layers() {
     let mut trace = Trace::default();
     trace.host(

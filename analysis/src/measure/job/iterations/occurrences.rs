@@ -10,6 +10,10 @@ use rsys_traces::model::{Model, ProcessId, TextId};
 /// A range without a common name is taken for an iteration if it recurs so often, and covers this part of the time.
 const RECURS_MIN: usize = 3;
 const COVERS_MIN: f64 = 0.5;
+/// How PyTorch names the last thing of a training step, `Optimizer.step#SGD.step` (`torch/optim/optimizer.py`, `profile_hook_step`): an iteration ends with it.
+const OPTIMIZER: &str = "Optimizer.step#";
+/// Of so many of these on, the times between them are iterations.
+const OPTIMIZED_MIN: usize = 2;
 
 /// A time that a marker marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +73,8 @@ pub(super) fn marked(
         }
         None => {
             let common = slices(records, model, process, is_default_marker);
-            most(common, end_ns, |_| true).or_else(|| {
+            let ended = || optimized(records, model, process);
+            most(common, end_ns, |_| true).or_else(ended).or_else(|| {
                 let all = slices(records, model, process, |_| true);
                 let ranges = all.into_iter().filter(|((kind, _), _)| *kind == 0);
                 let span = records.gaps.span(process)?;
@@ -80,6 +85,21 @@ pub(super) fn marked(
             })
         }
     }
+}
+
+/// Iterations that end with a step of an optimizer: each from the end of the one before.
+fn optimized(records: &Records, model: &Model, process: ProcessId) -> Option<Marked> {
+    let (begin_ns, end_ns) = records.gaps.span(process)?;
+    let steps = slices(records, model, process, |text| text.starts_with(OPTIMIZER));
+    let mut marked = most(steps, end_ns, |marked| marked.most() >= OPTIMIZED_MIN)?;
+    for list in marked.by_thread.values_mut() {
+        let mut since_ns = begin_ns;
+        for one in list {
+            one.start_ns = since_ns.min(one.start_ns);
+            since_ns = one.end_ns;
+        }
+    }
+    Some(marked)
 }
 
 /// Of several, the one of the likeliest kind that covers most.
