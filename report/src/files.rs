@@ -156,8 +156,8 @@ const OVERVIEW: &str = ".overview";
 /// How deep below a named folder traces are looked for: `<output>/<time>/<prefix>/`.
 const DEPTH_MAX: usize = 4;
 
-/// The files that `paths` name, and those in the folders that they name whose names end with one of `endings`, sorted and each once. `except` is
-/// left out.
+/// The files that `paths` name, and those in the folders that they name whose names end with one of `endings`, sorted and each once; of folders without
+/// any, if all that is [`READABLE`] is meant, those that hold JSON with events. `except` is left out.
 ///
 /// # Errors
 /// When a path is not there or is neither file nor folder, or a folder holds no trace.
@@ -169,7 +169,10 @@ pub fn traces(paths: &[PathBuf], endings: &[&str], except: Option<&Path>) -> Res
             std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
         if about.is_dir() {
             let before = found.len();
-            below(path, endings, DEPTH_MAX, &mut found)?;
+            below(path, DEPTH_MAX, &|path| is_trace(path, endings), &mut found)?;
+            if found.len() == before && endings == READABLE {
+                below(path, DEPTH_MAX, &is_json_with_events, &mut found)?;
+            }
             if found.len() == before {
                 let is_packed = |ending: &str| ending.ends_with(".gz") || ending.ends_with(".zst");
                 let plain: Vec<&str> = endings
@@ -221,7 +224,12 @@ pub fn regular(path: &Path, about: &Metadata) -> Result<()> {
     Ok(())
 }
 
-fn below(folder: &Path, endings: &[&str], depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
+fn below(
+    folder: &Path,
+    depth: usize,
+    is_meant: &dyn Fn(&Path) -> bool,
+    found: &mut Vec<PathBuf>,
+) -> Result<()> {
     let told = || format!("cannot read the folder {}", folder.display());
     for entry in std::fs::read_dir(folder).with_context(told)? {
         let entry = entry.with_context(told)?;
@@ -229,16 +237,25 @@ fn below(folder: &Path, endings: &[&str], depth: usize, found: &mut Vec<PathBuf>
         let hidden = entry.file_name().to_string_lossy().starts_with('.');
         let kind = entry.file_type().with_context(told)?;
         if kind.is_dir() && depth > 0 && !hidden {
-            below(&path, endings, depth - 1, found)?;
-        } else if !hidden && is_trace(&path, endings) {
-            // A link may lead to a file; what is none, such as a named pipe, could block for ever.
-            let is_file = kind.is_file() || kind.is_symlink() && path.is_file();
-            if is_file {
-                found.push(path);
-            }
+            below(&path, depth - 1, is_meant, found)?;
+            continue;
+        }
+        // A link may lead to a file; what is none, such as a named pipe, could block for ever.
+        let is_file = kind.is_file() || kind.is_symlink() && path.is_file();
+        if !hidden && is_file && is_meant(&path) {
+            found.push(path);
         }
     }
     Ok(())
+}
+
+/// Programs name what PyTorch's profiler writes as they like: `trace_rank0.json`.
+fn is_json_with_events(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let is_json = [".json", ".json.gz", ".json.zst"]
+        .iter()
+        .any(|ending| name.ends_with(ending));
+    is_json && rsys_traces::read::has_events(path)
 }
 
 /// Overviews are no traces of their own: the other files of the process hold all that is in them.

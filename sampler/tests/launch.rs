@@ -5,7 +5,6 @@ mod common;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use common::{Folder, heed_the_terminal, sampler, stderr};
 
@@ -135,13 +134,13 @@ fn signals_are_passed_on() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
-        std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+        BufRead::read_line(&mut stdout, &mut line).unwrap();
         // SAFETY: sends a signal to the program that this test started.
         unsafe { libc::kill(child.id() as i32, signal) };
         line.clear();
-        std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+        BufRead::read_line(&mut stdout, &mut line).unwrap();
         assert_eq!(
             (line.as_str(), child.wait().unwrap().code()),
             ("got\n", Some(9)),

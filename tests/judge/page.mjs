@@ -31,6 +31,8 @@ const browser = await chromium.launchPersistentContext(profile, {
   args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-dev-shm-usage',
     '--disable-background-networking', '--disable-component-update', '--disable-sync'],
 });
+// On a busy machine all takes longer; who waits for ever is ended below.
+browser.setDefaultTimeout(300_000);
 const complaints = [];
 const seen = { tables: [], plots: [], flames: {}, maps: {}, compared: 0 };
 const must = (holds, what) => { if (!holds) complaints.push(what); };

@@ -114,10 +114,14 @@ try {
     return lines.join('\n') + '\n';
   });
   fs.writeFileSync(picture.replace(/\.png$/, '.txt'), outline);
+  // The page may not have been idle yet: what is judged is waited for.
   const tab = page.getByText(/perf sample flamegraph/i);
+  await tab.first().waitFor({ state: 'attached', timeout: LOAD_MS }).catch(() => {});
   if (await tab.count() === 0) complaints.push('no flame graph tab');
   else await tab.first().click();
   await idle();
+  await page.waitForFunction(
+    () => document.querySelector('canvas') && document.querySelector('.pf-track__header'), null, { timeout: LOAD_MS }).catch(() => {});
   const names = await page.evaluate(() => document.querySelectorAll('canvas').length);
   if (names === 0) complaints.push('nothing was drawn');
   await page.mouse.move(0, 0);

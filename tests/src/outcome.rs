@@ -117,14 +117,10 @@ impl Outcome {
     /// # Errors
     /// When there is none or more than one, or it does not load.
     pub fn trace(&self) -> Result<Trace> {
-        let became = |shell: &Summary| {
-            let mut others = self.summaries.iter();
-            others.any(|other| other.pid == shell.pid && other.path != shell.path)
-        };
         let is_shell = |path: &PathBuf| {
             let mut summaries = self.summaries.iter();
             let own = summaries.find(|summary| summary.path == *path);
-            own.is_some_and(|own| own.name == "bash" && became(own))
+            own.is_some_and(|own| own.name == "bash" && self.has_another_trace(own))
         };
         let mut files = self.files();
         files.retain(|path| !is_shell(path));
@@ -136,6 +132,13 @@ impl Outcome {
                 self.story()
             ),
         }
+    }
+
+    /// Whether the process of this trace has another one: it was one program, and became another.
+    #[must_use]
+    pub fn has_another_trace(&self, of: &Summary) -> bool {
+        let mut others = self.summaries.iter();
+        others.any(|other| other.pid == of.pid && other.path != of.path)
     }
 
     /// All traces, one per process. All are open at once: for many, take [`Outcome::all_clean`].

@@ -344,6 +344,12 @@ impl Running {
         fs::read_to_string(&self.stdout).unwrap_or_default()
     }
 
+    /// What is on standard error so far, of the program and of `rsys-sample`.
+    #[must_use]
+    pub fn complained(&self) -> String {
+        fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+
     /// Waits until a line of standard output starts with these words, and returns the rest of it.
     ///
     /// # Errors
@@ -361,8 +367,10 @@ impl Running {
                 .next();
             found.is_some()
         });
-        let errors = || fs::read_to_string(&self.stderr).unwrap_or_default();
-        found.with_context(|| format!("the program did not print `{start}`\n{}", errors()))
+        found.with_context(|| {
+            let errors = self.complained();
+            format!("the program did not print `{start}`\n{errors}")
+        })
     }
 
     /// Sends a signal to the started process.

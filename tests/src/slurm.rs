@@ -21,7 +21,7 @@ use crate::paths::target_dir;
 use crate::procs::wait_until;
 
 /// Whatever is waited for comes much sooner, unless something is broken.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(300);
 
 /// How long Slurm lets tasks live after SIGTERM: long enough for traces to be finished on a busy machine.
 const KILL_WAIT_SECONDS: u32 = 8;

@@ -6,6 +6,7 @@
 //   inversion N           N times on one processor: a thread of low priority holds a lock that one of high priority waits for, while one between
 //                         them computes. By mutexes with and without priority inheritance and ceiling, reader-writer locks, semaphores, conditions
 #define _GNU_SOURCE
+#include "asleep.h"
 #include "work.h"
 
 #include <errno.h>
@@ -26,12 +27,13 @@ static pthread_mutex_t mutexes[MAX];
 static pthread_rwlock_t rwlocks[MAX];
 static pthread_barrier_t all_hold;
 static atomic_int waiting;
-static int threads, with_rwlocks;
+static int threads, with_rwlocks, numbers[MAX];
 
 // A ring: each holds its own and wants its neighbour's.
 static void *wants_the_next(void *argument)
 {
     long own = (long)argument, next = (own + 1) % threads;
+    numbers[own] = (int)syscall(SYS_gettid);
     if (with_rwlocks)
         CHECK(pthread_rwlock_wrlock(&rwlocks[own]) == 0);
     else
@@ -59,6 +61,9 @@ static void deadlock(int round)
         CHECK(pthread_create(&thread, NULL, wants_the_next, (void *)i) == 0);
     while (atomic_load(&waiting) != threads)
         sched_yield();
+    // They may lose the processor on their way to the lock.
+    for (int i = 0; i < threads; i++)
+        until_asleep(numbers[i]);
     for (int i = 0; i < threads; i++) {
         CHECK(pthread_mutex_trylock(&mutexes[i]) == (with_rwlocks ? 0 : EBUSY));
         CHECK(pthread_rwlock_trywrlock(&rwlocks[i]) == (with_rwlocks ? EBUSY : 0));

@@ -1,7 +1,9 @@
 // Threads that wait for locks, in ways that are known.
 //
 // locks WHAT ...:
-//   held KIND ROUNDS MS   one thread holds a lock for MS milliseconds in each round, by two stacks in turn, while another waits for it.
+//   held KIND ROUNDS MS   one thread holds a lock in each round, by two stacks in turn, for MS milliseconds from when another waits for it. Prints how
+//                         long the waits were, by the clock, and how long of that the waiter was blocked: neither running (but for a spin lock)
+//                         nor waiting for a processor.
 //                         KIND: mutex, timed, c11, read (a reader waits for a writer), write (a writer for a reader), spin, semaphore,
 //                         condition, barrier, join
 //   count THREADS N       each thread takes a mutex of its own and one of all, N times each, and nobody waits for long
@@ -11,6 +13,7 @@
 #define _GNU_SOURCE
 // Behind it, a call in front is no tail call, and functions with other words are other functions.
 #define KEEP(word) __asm__ volatile("# " word ::: "memory")
+#include "asleep.h"
 #include "work.h"
 
 #include <errno.h>
@@ -35,6 +38,8 @@ static pthread_barrier_t barrier;
 static const char *kind;
 static long hold_ms;
 static atomic_int turn, is_held, is_wanted;
+static pthread_t waiter;
+static int counters;
 
 static int is(const char *name) { return strcmp(kind, name) == 0; }
 
@@ -60,6 +65,39 @@ static struct timespec in_ms(long ms)
     time.tv_sec += ms / 1000 + time.tv_nsec / 1000000000;
     time.tv_nsec %= 1000000000;
     return time;
+}
+
+// A wait as the waiter knows it, from its begin, or of all together.
+struct times {
+    uint64_t wall, cpu, delay;
+};
+
+static uint64_t delay_ns(void)
+{
+    char line[128] = "";
+    CHECK(pread(counters, line, sizeof line - 1, 0) > 0);
+    char *second = strchr(line, ' ');
+    CHECK(second != NULL);
+    return strtoull(second, NULL, 10);
+}
+
+static struct times begin(void)
+{
+    struct times now = {.delay = delay_ns(), .cpu = (uint64_t)(thread_cpu() * 1e9)};
+    now.wall = clock_ns();
+    return now;
+}
+
+static struct times since(struct times begin)
+{
+    uint64_t wall = clock_ns() - begin.wall, cpu = (uint64_t)(thread_cpu() * 1e9) - begin.cpu;
+    return (struct times){wall, cpu, delay_ns() - begin.delay};
+}
+
+static uint64_t blocked(struct times times)
+{
+    uint64_t other = times.delay + (is("spin") ? 0 : times.cpu);
+    return times.wall > other ? times.wall - other : 0;
 }
 
 static int ready;
@@ -94,13 +132,28 @@ static void give(void)
         sem_post(&semaphore);
 }
 
+// The waiter may lose the processor on its way to the lock.
+static void until_it_waits(void)
+{
+    while (!atomic_load(&is_wanted))
+        sched_yield();
+    if (!is("spin")) {
+        until_asleep(getpid());
+        return;
+    }
+    clockid_t clock;
+    CHECK(pthread_getcpuclockid(waiter, &clock) == 0);
+    double begin = clock_seconds(clock);
+    while (clock_seconds(clock) < begin + 0.001)
+        sched_yield();
+}
+
 // What the holder does, and what the waiter waits for.
 static __attribute__((noinline)) void hold(void)
 {
     CHECK(take(is("read")) == 0);
     atomic_store(&is_held, 1);
-    while (!atomic_load(&is_wanted))
-        sched_yield();
+    until_it_waits();
     sleep_ns(hold_ms * 1000000);
     atomic_store(&is_held, 0);
     give();
@@ -133,12 +186,12 @@ static void *holder(void *rounds)
     return NULL;
 }
 
-static __attribute__((noinline)) uint64_t wait_here(void)
+static __attribute__((noinline)) struct times wait_here(void)
 {
-    uint64_t begin = clock_ns();
+    struct times before = begin();
     atomic_store(&is_wanted, 1);
     CHECK(take(is("write")) == 0);
-    uint64_t waited = clock_ns() - begin;
+    struct times waited = since(before);
     give();
     return waited;
 }
@@ -146,6 +199,7 @@ static __attribute__((noinline)) uint64_t wait_here(void)
 static void *wake_later(void *unused)
 {
     (void)unused;
+    until_it_waits();
     sleep_ns(hold_ms * 1000000);
     if (is("condition")) {
         pthread_mutex_lock(&mutex);
@@ -158,13 +212,14 @@ static void *wake_later(void *unused)
     return NULL;
 }
 
-static __attribute__((noinline)) uint64_t wait_for_event(void)
+static __attribute__((noinline)) struct times wait_for_event(void)
 {
     pthread_t thread;
     ready = 0;
     pthread_mutex_lock(&mutex);
     CHECK(pthread_create(&thread, NULL, wake_later, NULL) == 0);
-    uint64_t begin = clock_ns();
+    struct times before = begin();
+    atomic_store(&is_wanted, 1);
     while (is("condition") && !ready)
         CHECK(pthread_cond_wait(&condition, &mutex) == 0);
     pthread_mutex_unlock(&mutex);
@@ -172,7 +227,8 @@ static __attribute__((noinline)) uint64_t wait_for_event(void)
         pthread_barrier_wait(&barrier);
     if (is("join"))
         CHECK(pthread_join(thread, NULL) == 0);
-    uint64_t waited = clock_ns() - begin;
+    struct times waited = since(before);
+    atomic_store(&is_wanted, 0);
     if (!is("join"))
         CHECK(pthread_join(thread, NULL) == 0);
     return waited;
@@ -180,13 +236,16 @@ static __attribute__((noinline)) uint64_t wait_for_event(void)
 
 static void held(long rounds)
 {
-    uint64_t sum = 0, longest = 0;
+    uint64_t sum = 0, longest = 0, sum_blocked = 0, longest_blocked = 0;
     pthread_t thread;
+    waiter = pthread_self();
+    counters = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    CHECK(counters >= 0);
     int is_event = is("condition") || is("barrier") || is("join");
     if (!is_event)
         CHECK(pthread_create(&thread, NULL, holder, (void *)rounds) == 0);
     for (long round = 0; round < rounds; round++) {
-        uint64_t waited;
+        struct times waited;
         if (is_event) {
             waited = wait_for_event();
         } else {
@@ -198,12 +257,15 @@ static void held(long rounds)
                 sched_yield();
             atomic_fetch_add(&turn, 1);
         }
-        sum += waited;
-        longest = waited > longest ? waited : longest;
+        sum += waited.wall;
+        longest = waited.wall > longest ? waited.wall : longest;
+        sum_blocked += blocked(waited);
+        longest_blocked = blocked(waited) > longest_blocked ? blocked(waited) : longest_blocked;
     }
     if (!is_event)
         CHECK(pthread_join(thread, NULL) == 0);
     printf("rounds=%ld\nwaited_ns=%llu\nlongest_ns=%llu\n", rounds, (unsigned long long)sum, (unsigned long long)longest);
+    printf("blocked_ns=%llu\nlongest_blocked_ns=%llu\n", (unsigned long long)sum_blocked, (unsigned long long)longest_blocked);
 }
 
 static long count;

@@ -3,7 +3,8 @@
  *     paced_waits ROUNDS SLEEP_US CPU_US
  *
  * Prints how long it was blocked in `slow`, in seconds: at least `blocked`, which is its time there less the CPU time and the time that it
- * waited for a processor (/proc/thread-self/schedstat), at most `away`, which holds the latter. */
+ * waited for a processor (/proc/thread-self/schedstat), at most `away`, which holds the latter. Before and behind it sleeps in `settle`, so that
+ * whoever looks at it has begun to. */
 #include "work.h"
 
 #include <fcntl.h>
@@ -35,6 +36,12 @@ __attribute__((noinline)) static void slow(long us) {
     __asm__ volatile("");
 }
 
+__attribute__((noinline)) static void settle(void) {
+    struct timespec time = {0, 100000000};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+    __asm__ volatile("" ::: "memory");
+}
+
 __attribute__((noinline)) static void crunch(double until) {
     while (seconds(CLOCK_THREAD_CPUTIME_ID) < until) {
     }
@@ -46,6 +53,7 @@ int main(int count, char **arguments) {
     double cpu = atof(arguments[3]) * 1e-6, away = 0, delayed = 0;
     counters = open("/proc/thread-self/schedstat", O_RDONLY);
     CHECK(counters >= 0);
+    settle();
     for (long round = 0; round < rounds; round++) {
         double delays = delay(), wall = seconds(CLOCK_MONOTONIC), used = seconds(CLOCK_THREAD_CPUTIME_ID);
         slow(sleep_us);
@@ -54,6 +62,7 @@ int main(int count, char **arguments) {
         delayed += delay() - delays;
         crunch(used_by_now + cpu);
     }
+    settle();
     printf("blocked=%f\naway=%f\n", away - delayed, away);
     return 0;
 }

@@ -1,5 +1,6 @@
-"""Threads that wait at one line each, in many ways: python_waits.py SECONDS. The kernel knows each by the name of its function, and
-`NAME_line=N` says where it waits. Behind them, two threads that want the interpreter's lock all the time."""
+"""Threads that wait at one line each, in many ways: python_waits.py SECONDS [BURN]. The kernel knows each by the name of its function, and
+`NAME_line=N` says where it waits, `NAME_ns=N` how long it was neither running nor waiting for a processor there, by its own clocks. Behind them, two
+threads that want the interpreter's lock all the time, for BURN seconds of CPU time (by default SECONDS)."""
 
 import asyncio
 import ctypes
@@ -13,6 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 SECONDS = float(sys.argv[1])
+BURN = float(sys.argv[2]) if len(sys.argv) > 2 else SECONDS
 LIBRARY = ctypes.CDLL(None)
 items = queue.Queue()
 lock = threading.Lock()
@@ -20,6 +22,7 @@ condition = threading.Condition()
 near, far = socket.socketpair()
 silent, _still = socket.socketpair()
 finished = []
+waited = {}
 
 
 def in_sleep():
@@ -84,7 +87,9 @@ def in_pool():
 
 def in_worker():
     call_myself("in_worker")
+    begin = begun()
     time.sleep(SECONDS)  # waits: in_worker
+    ended("in_worker", begin)
 
 
 def in_burn():
@@ -100,10 +105,34 @@ def call_myself(name):
         file.write(name)
 
 
+def away_ns():
+    """A clock that stands while this thread runs."""
+    return time.monotonic_ns() - time.thread_time_ns()
+
+
+def delay_ns():
+    """How long this thread has waited for a processor."""
+    with open("/proc/thread-self/schedstat") as file:
+        return int(file.read().split()[1])
+
+
+# To read the delay may mean to wait for the interpreter's lock: that is left out at both ends.
+def begun():
+    delay = delay_ns()
+    return away_ns() - delay
+
+
+def ended(name, begin):
+    now = away_ns()
+    waited[name] = now - delay_ns() - begin
+
+
 def start(wait):
     def run():
         call_myself(wait.__name__)
+        begin = begun()
         wait()
+        ended(wait.__name__, begin)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -131,8 +160,10 @@ for thread in threads:
 # By CPU time: on a busy machine they would hardly meet.
 begin = time.process_time()
 threads = [start(wait) for wait in (in_burn, in_turns)]
-while time.process_time() - begin < SECONDS:
+while time.process_time() - begin < BURN:
     time.sleep(0.05)
 finished.append(True)
 for thread in threads:
     thread.join()
+for name, ns in waited.items():
+    print(f"{name}_ns={ns}")

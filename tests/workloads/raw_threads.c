@@ -13,7 +13,7 @@
 #define COOKIE 0x72737973
 #define SECONDS 0.0015
 
-static volatile int running[MOST];
+static volatile int running[MOST], asked[MOST];
 
 /* No errno, no C library: only computation and bare system calls. */
 static __attribute__((noinline)) double raw_thread_cpu(void) {
@@ -26,8 +26,20 @@ static __attribute__((noinline)) double raw_thread_cpu(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int raw_thread(void *unused) {
-    (void)unused;
+/* However late it runs, it is not over before it was asked. */
+static __attribute__((noinline)) void raw_wait_until_asked(volatile int *asked) {
+    while (!__atomic_load_n(asked, __ATOMIC_ACQUIRE)) {
+        register void *timeout __asm__("r10") = NULL;
+        long result;
+        __asm__ volatile("syscall"
+                         : "=a"(result)
+                         : "a"((long)SYS_futex), "D"(asked), "S"((long)FUTEX_WAIT), "d"(0L), "r"(timeout)
+                         : "rcx", "r11", "memory");
+    }
+}
+
+static int raw_thread(void *asked) {
+    raw_wait_until_asked(asked);
     uint64_t value = 7;
     do {
         WORK(50, value);
@@ -42,8 +54,7 @@ static void ask(int tid) {
     info.si_code = SI_QUEUE;
     info.si_pid = getpid();
     info.si_value.sival_int = COOKIE;
-    /* It may be gone already. */
-    syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, SIGSTKFLT, &info);
+    CHECK(syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, SIGSTKFLT, &info) == 0);
 }
 
 static long lines_in(const char *path, const char *start, long *value) {
@@ -72,9 +83,12 @@ int main(int argc, char **argv) {
         int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_CHILD_CLEARTID;
         for (long n = 0; n < at_once; n++) {
             running[n] = 1;
-            int tid = clone(raw_thread, stacks + STACK_BYTES * (n + 1), flags, NULL, NULL, NULL, &running[n]);
+            asked[n] = 0;
+            int tid = clone(raw_thread, stacks + STACK_BYTES * (n + 1), flags, (void *)&asked[n], NULL, NULL, &running[n]);
             CHECK(tid > 0);
             ask(tid);
+            __atomic_store_n(&asked[n], 1, __ATOMIC_RELEASE);
+            syscall(SYS_futex, &asked[n], FUTEX_WAKE, 1, NULL, NULL, 0);
         }
         for (long n = 0; n < at_once; n++)
             while (running[n]) syscall(SYS_futex, &running[n], FUTEX_WAIT, 1, NULL, NULL, 0);

@@ -32,8 +32,8 @@ tell("ready")
 while True:
     if way == "rank-1-fails" and os.environ["SLURM_PROCID"] == "1" and os.path.exists(go):
         sys.exit(7)
-    # A step of its own: the trace grows while the task waits.
+    # A step of its own: the trace grows while the task waits. A little at a time, for the profiler has seconds to end after SIGTERM, and many tasks are at once.
     end = time.process_time() + 0.005
     while time.process_time() < end:
         pass
-    time.sleep(0.02)
+    time.sleep(0.2)

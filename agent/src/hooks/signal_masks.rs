@@ -11,9 +11,9 @@ use rsys_wire::adopt::SAMPLE_SIGNAL;
 use crate::hooks::{MISSING, simple, stand_in_front_of};
 use crate::signals;
 use crate::signals::faults;
-use crate::signals::held;
 use crate::signals::program_mask;
 use crate::signals::sets::{self, set_of};
+use crate::signals::{held, interrupted};
 use crate::state;
 use crate::sys;
 use crate::sys::calls;
@@ -333,32 +333,33 @@ pub unsafe extern "C" fn signalfd(fd: c_int, set: *const libc::sigset_t, flags: 
 }
 
 /// Makes a call that waits with this mask.
-fn wait_with_mask<R: From<i8>>(mask: Option<u64>, call: impl FnOnce() -> R) -> R {
+fn wait_with_mask<R: From<i8> + PartialEq>(mask: Option<u64>, call: impl Fn() -> R) -> R {
     if !translates() || calls::is_dispatched() {
         return call();
     }
-    program_mask::wait_with(mask, call).unwrap_or_else(|| {
-        // SAFETY: the thread's own word.
-        unsafe { *libc::__errno_location() = libc::EINTR };
-        R::from(-1)
-    })
+    // SAFETY: the thread's own word.
+    let error = unsafe { libc::__errno_location() };
+    loop {
+        let result = program_mask::wait_with(mask, &call).unwrap_or_else(|| {
+            // SAFETY: as above.
+            unsafe { error.write(libc::EINTR) };
+            R::from(-1)
+        });
+        // SAFETY: as above.
+        let is_interrupted = result == R::from(-1) && unsafe { error.read() } == libc::EINTR;
+        // Called again it returns at once, with that signal's handler run.
+        if !is_interrupted || !mask.is_some_and(interrupted::has_left_a_signal) {
+            return result;
+        }
+    }
 }
 
-/// From arch/x86/entry/syscalls/syscall_64.tbl.
-const IO_PGETEVENTS: c_long = 333;
-
 /// Makes a system call with these arguments that may wait with a mask of its own.
-pub fn wait_by_number(number: c_long, words: &[u64; 6], call: impl FnOnce() -> c_long) -> c_long {
-    let [first, _, _, fourth, fifth, sixth] = *words;
-    let set = match number {
-        libc::SYS_rt_sigsuspend => Some(first),
-        libc::SYS_ppoll => Some(fourth),
-        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Some(fifth),
-        // The set's address stands in a structure.
-        libc::SYS_pselect6 | IO_PGETEVENTS => faults::read_u64(sixth),
-        _ => return call(),
-    };
-    wait_with_mask(set.and_then(faults::read_u64), call)
+pub fn wait_by_number(number: c_long, words: &[u64; 6], call: impl Fn() -> c_long) -> c_long {
+    match interrupted::has_mask(number) {
+        true => wait_with_mask(interrupted::mask_of(number, words), call),
+        false => call(),
+    }
 }
 
 /// The functions that wait with a mask of their own, which is their argument `$mask` or null.

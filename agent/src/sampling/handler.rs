@@ -30,7 +30,7 @@ use crate::sampling::stack_room::{
 use crate::sampling::walk::{leaf, registers, walk};
 use crate::sampling::words;
 use crate::signals;
-use crate::signals::{faults, held};
+use crate::signals::{faults, held, interrupted};
 use crate::state;
 use crate::state::{departure, pause};
 use crate::sys;
@@ -77,7 +77,11 @@ pub unsafe extern "C-unwind" fn on_sample(
     if !faults::in_sample(|| take(signal, details, machine)) {
         // SAFETY: the kernel's arguments.
         unsafe { on_other(signal, info, context) };
-    } else if details.code == libc::SI_TIMER {
+        return;
+    }
+    // SAFETY: the context is the kernel's, and nothing else refers to it now.
+    interrupted::after_sample(unsafe { &mut *context.cast::<libc::ucontext_t>() });
+    if details.code == libc::SI_TIMER {
         // SAFETY: as above.
         unsafe { closing::after_sample(details.value, context) };
     }

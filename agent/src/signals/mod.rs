@@ -11,6 +11,7 @@ pub mod believed;
 pub mod death;
 pub mod faults;
 pub mod held;
+pub mod interrupted;
 pub mod masks;
 pub mod program_mask;
 pub mod sets;

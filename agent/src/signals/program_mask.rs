@@ -100,7 +100,7 @@ pub fn begin_thread(is_wish: bool) {
 ///
 /// Takes the samples before that wait because the calling thread blocks their signals by ways that we do not see, such as the mask of a
 /// handler: they would end a wait that lets all signals through.
-pub fn wait_with<R>(mask: Option<u64>, call: impl FnOnce() -> R) -> Option<R> {
+pub fn wait_with<R>(mask: Option<u64>, call: impl Fn() -> R) -> Option<R> {
     let ours = of_samples();
     let for_samples = ours & !blocked_by_us();
     let blocked = sys::sigmask(libc::SIG_UNBLOCK, for_samples) & for_samples;

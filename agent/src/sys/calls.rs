@@ -138,6 +138,7 @@ ours: [
         kill(pid, signal) = SYS_kill;
         rt_sigqueueinfo(pid, signal, info) = SYS_rt_sigqueueinfo;
         rt_tgsigqueueinfo(pid, tid, signal, info) = SYS_rt_tgsigqueueinfo;
+        rt_sigpending(set, bytes) = SYS_rt_sigpending;
         rt_sigtimedwait(set, info, timeout, bytes) = SYS_rt_sigtimedwait;
         getdents64(fd, buffer, bytes) = SYS_getdents64;
         membarrier(command, flags, processor) = SYS_membarrier;

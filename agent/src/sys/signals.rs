@@ -65,6 +65,14 @@ pub fn queue_to_thread<T>(tid: u32, signal: c_int, info: *const T) -> bool {
     unsafe { calls::rt_tgsigqueueinfo(pid, tid, signal as u64, address(info)) == 0 }
 }
 
+/// The signals that wait for the calling thread or for the process and are blocked here.
+pub fn waiting_signals() -> u64 {
+    let mut set = 0_u64;
+    // SAFETY: a set of eight bytes.
+    unsafe { calls::rt_sigpending(address(&raw mut set), 8) };
+    set
+}
+
 /// Takes a signal that waits for the calling thread, which blocks it, with its `siginfo_t`. Returns whether one waited.
 pub fn take_waiting<T>(signal: c_int, info: *mut T) -> bool {
     const { assert!(size_of::<T>() == size_of::<libc::siginfo_t>()) };

@@ -1,11 +1,14 @@
 //! A job of some ranks with the real RCCL, one on each simulated GPU.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 
 use super::machine::Machine;
 use super::programs::code_object;
 use super::stack::Stack;
 use crate::paths::{Scratch, workspace_dir};
+use crate::trace::Trace;
 
 /// Times of kernels, of which a test may make others by rules in front.
 const MACHINE: &str = "
@@ -56,6 +59,21 @@ clock_mhz = 850
 name = \"long_kernel\"
 microseconds = 60000
 ";
+
+    /// How often the sensors in these traces have found GPU 1 at that clock, which it has while it computes: a machine without a processor for them reads
+    /// seldom.
+    ///
+    /// # Errors
+    /// When a trace cannot be read.
+    pub fn readings_of_low_clock(traces: &[PathBuf]) -> Result<i64> {
+        let readings = traces.iter().map(|path| {
+            Trace::load(path, None)?.number(
+                "select count(*) from counter c join counter_track t on c.track_id = t.id
+                 where t.name like 'GPU Clock [1]%' and abs(c.value - 850) < 10",
+            )
+        });
+        readings.sum()
+    }
 
     /// The program gets these arguments behind its own; `config` tells what is special of the machine.
     ///

@@ -48,8 +48,9 @@ fn a_filter_that_refuses_leaves_the_rate() -> TestResult {
     let outcome = Run::new().freq(1000).command(workload("refused")).run()?;
     let weight = outcome.expect_success().assert_counts()?.weight as f64;
     let expected = 1000.0 * outcome.number("cpu")?;
+    // The kernel's timer keeps to a grid of wall time: behind each stretch that another machine takes from this one, an expiry comes early.
     assert!(
-        (weight / expected - 1.0).abs() < 0.02,
+        (0.98..1.1).contains(&(weight / expected)),
         "{weight} periods, expected {expected:.0}"
     );
     Ok(())

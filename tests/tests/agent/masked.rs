@@ -76,6 +76,18 @@ fn a_program_that_is_started_ignores_what_its_maker_ignores() -> TestResult {
     compare(&["starts"], &[])
 }
 
+/// The kernel delivers samples first, and goes back to the mask from before the wait.
+#[test]
+fn a_wait_ends_with_the_signal_that_it_waits_for() -> TestResult {
+    for mode in MODES {
+        let command = workload("answered").flags(["-O1"]).args(["4000"]);
+        let outcome = Run::new().options(mode).command(command).run()?;
+        let said = &outcome.expect_success().stdout;
+        assert_eq!(said, "0 early, 16000 answers\n", "{mode:?}");
+    }
+    Ok(())
+}
+
 /// A mode of `masked.c` says `now` and ends by the signal, with and without the profiler.
 fn ends(mode_of_program: &str, signals: &[i32]) -> TestResult {
     for &signal in signals {

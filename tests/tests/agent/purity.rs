@@ -26,7 +26,7 @@ const ALLOWED: [&str; 8] = [
 
 /// Where the sampling path ends: what the program's own handler does is its own affair, adoption
 /// runs once for a thread that the agent missed, a deferred start once in a process, tables are read once for a module, a sampler that never came is looked for once a second, and framehop is for comparison only.
-const BOUNDARIES: [&str; 16] = [
+const BOUNDARIES: [&str; 17] = [
     "signals::forward",
     "adopt::adopt_self",
     START,
@@ -43,6 +43,7 @@ const BOUNDARIES: [&str; 16] = [
     TIME,
     TABLES,
     UNHEARD,
+    WAITS,
 ];
 
 /// Where the handler starts a process whose start was deferred, and what it calls by a pointer.
@@ -78,6 +79,9 @@ const UNHEARD: &str = "socket::is_closed";
 
 /// Where it asks the kernel for a thread's time in user mode, and for the time in a program that must not read the time stamp counter.
 const TIME: &str = "time::ask_kernel";
+
+/// Where it has a wait begin again that a sample has ended in place of another signal.
+const WAITS: &str = "interrupted::begin_again";
 
 /// A library that is preloaded, and what the machine code of it says.
 struct Agent {
@@ -282,7 +286,7 @@ fn some_places_make_system_calls_alone() -> TestResult {
     for agent in agents() {
         let code = agent.code();
         for place in [
-            COUNTERS, TURN, JOIN, OPEN, CLOSE, SEND_AGAIN, HOLD, LET_GO, LEAVE, TIME, TABLES,
+            COUNTERS, TURN, JOIN, OPEN, CLOSE, SEND_AGAIN, HOLD, LET_GO, LEAVE, TIME, TABLES, WAITS,
         ] {
             let found = reachable_from(code, place, &[]);
             let foreign: Vec<String> = found

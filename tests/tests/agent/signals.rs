@@ -112,8 +112,14 @@ fn crash_handlers_from_before_us_get_the_programs_faults_alone() -> TestResult {
         }
         let outcome = run.run()?;
         assert_eq!(outcome.expect_success().stdout, "ok\n");
-        let mended = outcome.trace()?.metadata()?.int("mended_faults")?;
-        assert!(mended > 20, "only {mended} faults of ours");
+        let trace = outcome.trace()?;
+        let mended = trace.metadata()?.int("mended_faults")?;
+        // Nearly each sample has one. How many samples there are depends on the machine.
+        let samples = trace.samples()?.count() as i64;
+        assert!(
+            mended > 0 && mended >= samples / 3,
+            "only {mended} faults of ours in {samples} samples"
+        );
     }
     Ok(())
 }

@@ -78,17 +78,27 @@ fn span(words: &[&str]) -> Result<Span> {
     Ok((begin.parse()?, end.parse()?))
 }
 
+/// What is known of a reason.
+#[derive(Debug, Default)]
+struct Known {
+    /// How long the GPU was idle for it.
+    idle_ns: u64,
+    /// How long the program waited for a processor meanwhile, if only before or behind what it did.
+    delay_ns: u64,
+}
+
 /// The idle time that the program and the ground truth know for each reason.
-fn expected(outcome: &Outcome, truth: &Truth, pid: u32) -> Result<BTreeMap<String, u64>> {
+fn expected(outcome: &Outcome, truth: &Truth, pid: u32) -> Result<BTreeMap<String, Known>> {
     // The runtimes use GPUs for themselves, too, which they do not tell: before the first operation nothing counts.
     let timeline = answer("timeline", &outcome.files())?;
     let first_ns = timeline["runs"][0]["devices"][0]["start_ns"].as_u64();
     let first_ns = first_ns.with_context(|| timeline.to_string())?;
     let mut idle = idle(truth, pid, 0);
     idle.iter_mut().for_each(|one| one.0 = one.0.max(first_ns));
-    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    let mut expected: BTreeMap<String, Known> = BTreeMap::new();
     let mut add = |reason: &str, span: Span| {
-        *expected.entry(reason.to_owned()).or_default() += idle_in(&idle, span);
+        let known = expected.entry(reason.to_owned()).or_default();
+        known.idle_ns += idle_in(&idle, span);
     };
     for words in lines(outcome, "span") {
         add(words[1], span(&words)?);
@@ -113,6 +123,10 @@ fn expected(outcome: &Outcome, truth: &Truth, pid: u32) -> Result<BTreeMap<Strin
     for (words, end_ns) in lines(outcome, "waited").zip(last_end_ns) {
         add("waited", (end_ns, span(&words)?.1));
     }
+    for words in lines(outcome, "delayed") {
+        let known = expected.entry(words[1].to_owned()).or_default();
+        known.delay_ns += words[2].parse::<u64>()?;
+    }
     Ok(expected)
 }
 
@@ -136,19 +150,20 @@ fn user_of(truth: &Truth) -> Result<u32> {
 /// A reason, the causes that it may be told by, and what their places hold.
 type Case<'c> = (&'c str, &'c [&'c str], &'c [&'c str]);
 
-fn judge(device: &Value, expected: &BTreeMap<String, u64>, cases: &[Case<'_>]) -> TestResult {
+fn judge(device: &Value, expected: &BTreeMap<String, Known>, cases: &[Case<'_>]) -> TestResult {
     let idle_ns = device["idle_ns"].as_u64().context("idle_ns")?;
-    // On a busy machine a thread may lose the processor between any two lines, and is then at either; and where it is looked at late, it was off the processor
-    // before, wherever it was seen last.
+    // On a busy machine a thread may lose the processor between any two lines, and is then at either: for how long, the program says itself. And where it is
+    // looked at late, it was off the processor before, wherever it was seen last.
     let off_processor_ns = found(device, &["host_off_processor", "host_runnable"], &[""]);
     let mut story = String::new();
     let mut off = false;
     // What the cases lack, and what of that time they have themselves.
     let (mut missing_ns, mut off_in_cases_ns) = (0, 0);
     for (reason, causes, places) in cases {
-        let expected_ns = *expected
+        let known = expected
             .get(*reason)
             .with_context(|| format!("no {reason}"))?;
+        let expected_ns = known.idle_ns;
         let found_ns = found(device, causes, places);
         // Two percent, and what the program does between its readings of the clock and the calls.
         let tolerance_ns = expected_ns / 50 + idle_ns / 1000;
@@ -157,13 +172,15 @@ fn judge(device: &Value, expected: &BTreeMap<String, u64>, cases: &[Case<'_>]) -
             true => found(device, &["host_off_processor", "host_runnable"], places),
             false => 0,
         };
-        let lacks_ns = expected_ns.saturating_sub(found_ns + tolerance_ns);
+        let least_ns = expected_ns.saturating_sub(known.delay_ns + tolerance_ns);
+        let lacks_ns = least_ns.saturating_sub(found_ns);
         let is_off = found_ns - off_here_ns > expected_ns + tolerance_ns
             || lacks_ns > expected_ns / 2 && !may_lose_processor;
         missing_ns += lacks_ns;
         off_in_cases_ns += off_here_ns;
         story += &format!(
-            "{reason}: {found_ns} of {expected_ns}{}\n",
+            "{reason}: {found_ns} of {expected_ns}, delayed for {}{}\n",
+            known.delay_ns,
             if is_off { " !" } else { "" }
         );
         off |= is_off;

@@ -1,5 +1,6 @@
 //! `rsys-report` on files of PyTorch's profiler.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -45,6 +46,24 @@ fn a_profile_without_a_gpu_says_what_it_has() -> TestResult {
 }
 
 #[test]
+fn a_folder_is_read_whatever_its_files_are_called() -> TestResult {
+    let scratch = Scratch::new("kineto")?;
+    for rank in 0..2 {
+        let event = format!(
+            r#"{{"traceEvents": [{{"ph": "X", "cat": "kernel", "name": "of_rank_{rank}", "pid": {rank}, "tid": 7, "ts": 1716543210123456, "dur": 250, "args": {{"device": {rank}, "stream": 7}}}}]}}"#
+        );
+        let name = format!("trace_rank{rank}.json");
+        fs::write(scratch.path().join(name), event)?;
+    }
+    fs::write(scratch.path().join("settings.json"), "{\"steps\": 3}")?;
+    let (code, said) = summary(scratch.path())?;
+    let is_read = said.contains("of_rank_0") && said.contains("of_rank_1");
+    assert!(is_read && !said.contains("settings"), "{said}");
+    assert_eq!(code, Some(0), "{said}");
+    Ok(())
+}
+
+#[test]
 fn a_profile_with_a_gpu_is_answered_even_if_it_is_cut_off() -> TestResult {
     let scratch = Scratch::new("kineto")?;
     let event = |name: &str, ts: &str| {
@@ -58,7 +77,7 @@ fn a_profile_with_a_gpu_is_answered_even_if_it_is_cut_off() -> TestResult {
         event("last_kernel", "1716543210123956.789"),
     );
     let file = scratch.path().join("whole.json");
-    std::fs::write(&file, &whole)?;
+    fs::write(&file, &whole)?;
     let (code, said) = summary(&file)?;
     assert_eq!(code, Some(0), "{said}");
     for expected in [
@@ -70,7 +89,7 @@ fn a_profile_with_a_gpu_is_answered_even_if_it_is_cut_off() -> TestResult {
         assert!(said.contains(expected), "{expected}\n{said}");
     }
     let file = scratch.path().join("cut.json");
-    std::fs::write(&file, &whole[..whole.len() - 20])?;
+    fs::write(&file, &whole[..whole.len() - 20])?;
     let (code, said) = summary(&file)?;
     assert_eq!(code, Some(0), "{said}");
     let at = whole

@@ -117,6 +117,26 @@ fn lines_with(path: PathBuf, word: &str) -> usize {
     text.lines().filter(|line| line.contains(word)).count()
 }
 
+/// CPU seconds that a process has used.
+fn cpu_seconds(pid: u32) -> f64 {
+    // Its name need not be text.
+    let bytes = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let behind_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    // Fields 14 and 15 of proc_pid_stat(5), of which the third is the first behind the name.
+    let used = behind_name.split_whitespace().skip(11).take(2);
+    let ticks: f64 = used.filter_map(|field| field.parse::<f64>().ok()).sum();
+    // SAFETY: a plain number.
+    ticks / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64
+}
+
+/// Waits until a process that is recorded has used so much more CPU time, however long a busy machine takes for it.
+fn wait_until_used(pid: u32, seconds: f64) {
+    let end = cpu_seconds(pid) + seconds;
+    let has_used = wait_until(4 * PATIENCE, || cpu_seconds(pid) >= end);
+    assert!(has_used, "{} of {end} s", cpu_seconds(pid));
+}
+
 /// Waits until a process is recorded: all its threads have timers.
 fn wait_until_recorded(pid: u32) {
     let is_recorded = wait_until(PATIENCE, || {

@@ -4,15 +4,17 @@ use std::path::PathBuf;
 
 use rsys_tests::{Run, TestResult, assert_share, python};
 
-use super::Program;
+use super::{Program, wait_until_recorded, wait_until_used};
 
 #[test]
 fn shares_are_those_of_the_program() -> TestResult {
     let program = Program::start(&["compute", "compute", "compute", "nanosleep"])?;
-    let outcome = Run::new()
-        .options(["-d", "20", "-f", "250"])
-        .attach(program.pid)
-        .run()?;
+    let recording = Run::new().freq(250).attach(program.pid).start()?;
+    wait_until_recorded(program.pid);
+    // By CPU time: beside others, the threads may get little of it. These are 5000 periods.
+    wait_until_used(program.pid, 20.0);
+    recording.signal(libc::SIGINT);
+    let outcome = recording.wait()?;
     outcome.expect_success();
     let trace = outcome.trace()?;
     trace.assert_clean();

@@ -179,9 +179,6 @@ fn where_a_function_computes_and_launches_table_and_gaps_name_it() -> TestResult
     let gaps = answer("gaps", &outcome.files())?;
     let device = &gaps["runs"][0]["devices"][0];
     let causes = device["causes"].as_array().context("causes")?;
-    // On a busy machine most of it may be time without a processor, which has no line.
-    let has_line = |cause: &&Value| cause["cause"] != "host_runnable";
-    let first = causes.iter().find(has_line).context("no cause")?;
     let host = [
         "host_code",
         "host_wait",
@@ -189,10 +186,10 @@ fn where_a_function_computes_and_launches_table_and_gaps_name_it() -> TestResult
         "host_runnable",
     ];
     let is_host = |cause: &Value| host.iter().any(|one| cause["cause"] == *one);
-    ensure!(
-        is_host(first) && first["where"].as_str().is_some_and(is_there),
-        "{first:#}"
-    );
+    // On a busy machine most of it may be time without a processor, which has no line, or synchronisations that wake late.
+    let has_line = |cause: &&Value| is_host(cause) && cause["cause"] != "host_runnable";
+    let first = causes.iter().find(has_line).context("no cause")?;
+    ensure!(first["where"].as_str().is_some_and(is_there), "{first:#}");
     // What the host did until it launched; the table does not tell whether it had come back from the last synchronisation.
     let is_before = |cause: &&Value| is_host(cause) || cause["cause"] == "synchronisation";
     let before = causes.iter().filter(is_before);

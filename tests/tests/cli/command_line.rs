@@ -62,12 +62,12 @@ fn nothing_is_kept_outside_of_periods() -> TestResult {
         "{}",
         outcome.story()
     );
-    // The agent itself is silent there, but for what it samples before it is told.
+    // The agent itself is silent there, but for what it samples before it is told, which takes the sampler a processor.
     let metadata = trace.metadata()?;
     let outside = metadata.int("outside_window")?;
     let not_taken = metadata.int("outside_window_not_taken")?;
     ensure!(
-        not_taken * 2 > outside && not_taken <= outside,
+        not_taken * 10 > outside && not_taken <= outside,
         "{not_taken} of {outside} samples were not taken\n{}",
         outcome.story()
     );

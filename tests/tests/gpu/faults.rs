@@ -116,7 +116,9 @@ fn faults_are_told_and_change_nothing(stack: Stack, source: &str) -> TestResult 
         // after a wait, on the thread that learns of a queue's error and aborts: what it had no time to tell is counted.
         let before = kernels.iter().filter(|op| op.name.contains("spin")).count();
         let ran = machine.truth()?.kernels_named("spin").count();
-        let may_lose = source == "hip" && matches!(name, "vanished GPU" | "queue error");
+        // So it is with a memory fault, on ROCr's own thread.
+        let may_lose =
+            source == "hip" && matches!(name, "vanished GPU" | "queue error" | "memory fault");
         ensure!(
             before == ran
                 || (may_lose && before < ran && counts["at_end"] >= (ran - before) as i64),

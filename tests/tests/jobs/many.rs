@@ -55,7 +55,9 @@ fn five_hundred_ranks_at_once() -> TestResult {
         "each start costs {cost:.1} ms of CPU time beyond the program's {:.1}",
         costs[0]
     );
-    assert!(cost < 60.0, "{costs:?}");
+    // Where caches are cold and time is stolen, the program's own start takes longer as well: all but the 10 ms that it computes.
+    let most = f64::max(60.0, 15.0 * (costs[0] - 10.0));
+    assert!(cost < most, "{costs:?}, at most {most}");
     assert_eq!(files(&output), of_step("77.0", RANKS));
     let job = job_json(&output.join("77.0"))?;
     assert_eq!((&job["ended"], &job["running"]), (&json!(RANKS), &json!(0)));

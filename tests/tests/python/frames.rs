@@ -41,14 +41,23 @@ fn weight(samples: &Samples, holds: impl Fn(&Sample) -> bool) -> f64 {
     held.map(|sample| sample.weight).sum()
 }
 
-/// Fails unless `part` of `whole` is the expected share, within the bound of sampling.
+/// Fails unless a part of some samples is the expected share of them, within the bound of sampling. Where the program had to wait for a processor, a sample
+/// stands for several periods, and there are fewer draws.
 #[track_caller]
-fn assert_part(what: &str, part: f64, whole: f64, expected: f64) {
-    let bound = share_bound(expected, whole);
-    let measured = part / whole;
+fn assert_part(
+    what: &str,
+    samples: &Samples,
+    is_part: impl Fn(&Sample) -> bool,
+    is_whole: impl Fn(&Sample) -> bool,
+    expected: f64,
+) {
+    let whole = samples.shares(is_whole).expect(what);
+    let draws = whole.draws();
+    let bound = share_bound(expected, draws);
+    let measured = weight(samples, is_part) / whole.weight;
     assert!(
         (measured - expected).abs() <= bound,
-        "{what}: {:.2} %, expected {:.2} % ± {:.2} ({whole} draws)",
+        "{what}: {:.2} %, expected {:.2} % ± {:.2} ({draws:.0} draws)",
         100.0 * measured,
         100.0 * expected,
         100.0 * bound
@@ -117,57 +126,52 @@ fn truth(interpreter: &Interpreter) -> TestResult {
         place(sample, "main", TRUTH)
             .is_some_and(|main| place(sample, part, TRUTH) == Some(main + 1))
     };
-    let whole = weight(&samples, |sample| {
-        parts.iter().any(|part| is_part(sample, part))
-    });
     let whole_ns: f64 = parts.iter().map(|part| told[*part]).sum();
     for part in parts {
-        let own = weight(&samples, |sample| is_part(sample, part));
         assert_part(
             &format!("{what}: {part}"),
-            own,
-            whole,
+            &samples,
+            |sample| is_part(sample, part),
+            |sample| parts.iter().any(|part| is_part(sample, part)),
             told[part] / whole_ns,
         );
     }
     let threads: f64 = ["left", "right"].iter().map(|name| told[*name]).sum();
+    let is_of = |sample: &Sample, name: &str| {
+        sample.thread == format!("{name} worker of the pool") && runs(sample, "pure")
+    };
     for name in ["left", "right"] {
-        let of = |name: &str| {
-            let full = format!("{name} worker of the pool");
-            weight(&samples, |sample| {
-                sample.thread == full && runs(sample, "pure")
-            })
-        };
-        let both = of("left") + of("right");
         assert_part(
             &format!("{what}: thread {name}"),
-            of(name),
-            both,
+            &samples,
+            |sample| is_of(sample, name),
+            |sample| is_of(sample, "left") || is_of(sample, "right"),
             told[name] / threads,
         );
     }
 
     // The line of the innermost Python frame, which has it in the place of an address.
-    let at_line = |line: i64| {
-        weight(&samples, |sample| {
-            let innermost = sample.stack.iter().rev().find(|frame| is_python(frame));
-            innermost.is_some_and(|frame| {
-                frame.function == format!("lines ({TRUTH})") && frame.address == line
-            })
+    let is_at = |sample: &Sample, line: i64| {
+        let innermost = sample.stack.iter().rev().find(|frame| is_python(frame));
+        innermost.is_some_and(|frame| {
+            frame.function == format!("lines ({TRUTH})") && frame.address == line
         })
     };
     let lines: Vec<(i64, f64)> = told
         .iter()
         .filter_map(|(name, ns)| Some((name.strip_prefix("line ")?.parse().ok()?, *ns)))
         .collect();
-    let (at_both, both_ns): (f64, f64) =
-        lines.iter().fold((0.0, 0.0), |(sum, sum_ns), (line, ns)| {
-            (sum + at_line(*line), sum_ns + ns)
-        });
+    let both_ns: f64 = lines.iter().map(|(_, ns)| ns).sum();
     assert_eq!(lines.len(), 2, "{told:?}");
     for (line, ns) in &lines {
         let name = format!("{what}: line {line}");
-        assert_part(&name, at_line(*line), at_both, ns / both_ns);
+        assert_part(
+            &name,
+            &samples,
+            |sample| is_at(sample, *line),
+            |sample| lines.iter().any(|(line, _)| is_at(sample, *line)),
+            ns / both_ns,
+        );
     }
     // A function's slice is not cut where its line changes.
     let timeline = trace.timeline()?;
@@ -322,12 +326,16 @@ fn code_that_the_interpreter_makes_is_its_own() -> TestResult {
         let (outcome, samples) = run(&[])?;
         let told = told(&outcome);
         let parts = ["pure", "sorting", "generator"];
-        let of = |part: &str| weight(&samples, |sample| runs(sample, part));
-        let whole: f64 = parts.into_iter().map(of).sum();
         let whole_ns: f64 = parts.iter().map(|part| told[*part]).sum();
         for part in parts {
             let name = format!("{what}: {part}");
-            assert_part(&name, of(part), whole, told[part] / whole_ns);
+            assert_part(
+                &name,
+                &samples,
+                |sample| runs(sample, part),
+                |sample| parts.iter().any(|part| runs(sample, part)),
+                told[part] / whole_ns,
+            );
         }
         let shown = weight(&samples, |sample| sample.stack.iter().any(is_made));
         assert_eq!(shown, 0.0, "{what}");

@@ -78,23 +78,18 @@ fn seconds(samples: &Samples, holds: impl Fn(&Sample) -> bool) -> f64 {
     held.map(|sample| sample.weight).sum()
 }
 
-/// How long a thread waited, for how much of that the line is the right one, and for how much it waits for the lock.
-fn judge(outcome: &Outcome, samples: &Samples, name: &str) -> Result<(f64, f64, f64)> {
+/// Where a thread waits in its function, and whether at its line. As it starts, it waits for the lock before it has a frame of the file.
+fn place_of_wait(outcome: &Outcome, name: &str) -> Result<impl Fn(&Sample) -> Option<bool>> {
     let line = outcome.number(&format!("{name}_line"))? as i64;
-    let of_thread = |sample: &Sample| sample.thread == name;
-    let is_right = |sample: &Sample| {
-        let function = if name == "in_callback" {
-            "compare"
-        } else {
-            name
-        };
-        of_thread(sample) && line_in(sample, function, WAITS) == Some(line)
+    let thread = name.to_owned();
+    let function = match name {
+        "in_callback" => "compare".to_owned(),
+        name => name.to_owned(),
     };
-    Ok((
-        seconds(samples, of_thread),
-        seconds(samples, is_right),
-        seconds(samples, |sample| of_thread(sample) && leaf(sample) == LOCK),
-    ))
+    Ok(move |sample: &Sample| match sample.thread == thread {
+        true => line_in(sample, &function, WAITS).map(|found| found == line),
+        false => None,
+    })
 }
 
 fn lines_of_waits(interpreter: &Interpreter) -> TestResult {
@@ -104,42 +99,62 @@ fn lines_of_waits(interpreter: &Interpreter) -> TestResult {
     let trace = trace_of(&outcome)?;
     trace.assert_clean();
     let samples = trace.wait_samples()?;
-    let (mut all, mut right) = (0.0, 0.0);
+    let (mut all, mut truth, mut right) = (0.0, 0.0, 0.0);
     for (name, labels) in FUNCTIONS {
-        let (waited, at_line, for_lock) = judge(&outcome, &samples, name)?;
+        let place = place_of_wait(&outcome, name)?;
+        let waited = seconds(&samples, |sample| place(sample).is_some());
+        let at_line = seconds(&samples, |sample| place(sample) == Some(true));
+        // What the thread itself says: waits without their stacks or their Python have no place. Nor have short ones between two looks.
+        let own = outcome.number(&format!("{name}_ns"))? * 1e-9;
+        let least = if *name == "in_naps" { 0.6 } else { 0.85 };
         ensure!(
-            waited >= 0.7 && at_line >= 0.95 * waited,
-            "{what}: {name} waited {waited:.3} s, {at_line:.3} of them at its line"
+            at_line >= 0.95 * waited && at_line >= least * own && own >= 0.7,
+            "{what}: {name} waited {waited:.3} s, {at_line:.3} of them at its line, by its own clock {own:.3}"
         );
-        // It is taken between waits, and as the thread starts.
+        // It is taken between waits.
+        let for_lock = seconds(&samples, |sample| {
+            place(sample).is_some() && leaf(sample) == LOCK
+        });
         ensure!(
-            for_lock <= 0.1 * waited,
+            for_lock <= 0.25 * waited,
             "{what}: {name} waited {for_lock:.3} of {waited:.3} s for the lock"
         );
         let is_label = |leaf: &str| labels.iter().any(|label| leaf.starts_with(label));
         let labelled = seconds(&samples, |sample| {
-            sample.thread == *name && is_label(leaf(sample))
+            place(sample).is_some() && is_label(leaf(sample))
         });
         ensure!(
             labelled + for_lock >= 0.95 * waited,
             "{what}: {name} waited {labelled:.3} of {waited:.3} s for {labels:?}"
         );
-        (all, right) = (all + waited, right + at_line);
+        (all, truth, right) = (all + waited, truth + own, right + at_line);
     }
-    eprintln!("{what}: {right:.3} of {all:.3} s of waiting are at their lines");
+    eprintln!(
+        "{what}: {right:.3} of {all:.3} s of waiting are at their lines, {truth:.3} by the program"
+    );
     ensure!(
-        right >= 0.99 * all,
-        "{what}: {right:.3} of {all:.3} s are at their lines"
+        right >= 0.99 * all && right >= 0.95 * truth,
+        "{what}: {right:.3} of {all:.3} s are at their lines, {truth:.3} by the program"
     );
     let contenders: &[&str] = match interpreter.is_free_threaded() {
         true => &[],
         false => &["in_burn", "in_turns"],
     };
     for name in contenders {
-        let (waited, at_line, for_lock) = judge(&outcome, &samples, name)?;
+        let place = place_of_wait(&outcome, name)?;
+        let is_at_line = |sample: &Sample| place(sample) == Some(true);
+        // From when it is first seen there: as it starts, it waits elsewhere, on a busy machine for long.
+        let at_line = samples.iter().filter(|sample| is_at_line(sample));
+        let first_ns = at_line.map(|sample| sample.time_ns).min();
+        let waited = seconds(&samples, |sample| {
+            sample.thread == *name && first_ns.is_some_and(|first| sample.time_ns >= first)
+        });
+        let at_line = seconds(&samples, is_at_line);
+        let for_lock = seconds(&samples, |sample| {
+            is_at_line(sample) && leaf(sample) == LOCK
+        });
         ensure!(
-            // As it starts, it waits elsewhere, on a busy machine for long.
-            waited >= 0.05 && at_line >= 0.7 * waited && for_lock >= 0.95 * at_line,
+            at_line >= 0.05 && at_line >= 0.7 * waited && for_lock >= 0.95 * at_line,
             "{what}: {name} waited {waited:.3} s, {at_line:.3} at its line, {for_lock:.3} for the lock"
         );
     }
@@ -288,7 +303,9 @@ fn only_what_was_asked_for_of_python_is_shown() -> TestResult {
         let trace = trace_of(&outcome)?;
         trace.assert_clean();
         let samples = trace.wait_samples()?;
-        let sleeps = |sample: &Sample| sample.thread == "in_sleep";
+        // Not where it waits for the lock as it starts, before it has a frame.
+        let is_sleep = |leaf: &str| ["clock_nanosleep", "pselect6", "select"].contains(&leaf);
+        let sleeps = |sample: &Sample| sample.thread == "in_sleep" && is_sleep(leaf(sample));
         let all = seconds(&samples, sleeps);
         ensure!(all > 0.2, "{choice}: {all}");
         for (what, is_kind, least) in [

@@ -1,8 +1,9 @@
 //! Time that no tick falls into: short processes, and threads that nobody announces.
 
+use std::collections::HashMap;
 use std::fs;
 
-use rsys_tests::{Outcome, Run, Scratch, TestResult, Trace, script, workload};
+use rsys_tests::{Outcome, Run, Scratch, Summary, TestResult, script, workload};
 
 fn weighted(outcome: &Outcome, name: &str) -> f64 {
     let mine = outcome
@@ -115,23 +116,30 @@ fn an_end_that_is_put_off_is_not_counted_twice() -> TestResult {
         .command(script(&line))
         .run()?;
     outcome.expect_success().assert_counts()?;
-    let told = outcome.stdout.split_whitespace();
-    let used: Vec<f64> = told
-        .filter_map(|word| word.strip_prefix("cpu=")?.parse().ok())
-        .collect();
+    let said = outcome.stdout.lines().filter_map(|line| {
+        let (pid, cpu) = line.strip_prefix("pid=")?.split_once(" cpu=")?;
+        Some((pid.parse().ok()?, cpu.parse().ok()?))
+    });
+    let used: HashMap<u32, f64> = said.collect();
     assert_eq!(used.len(), COUNT as usize, "{}", outcome.story());
+    // Before the handlers nothing is missing.
     let weight = weighted(&outcome, "late");
-    // Before the handlers nothing is missing; of what they burn, the end behind the last tick is: half a tick on average.
-    // Told twice, the time before them would make up for it.
-    let tick_ns = Trace::load(&outcome.files()[0], None)?
-        .metadata()?
-        .int("tick_ns")?;
-    let missing = 0.25e-6 * tick_ns as f64 * f64::from(COUNT);
-    let (least, all) = (6.0 * f64::from(COUNT), 1000.0 * used.iter().sum::<f64>());
+    let least = 6.0 * f64::from(COUNT);
     assert!(
-        weight > least && weight < all - missing,
-        "{weight} weighted samples, expected {least:.0} to {:.0}",
-        all - missing
+        weight > least,
+        "{weight} weighted samples, expected more than {least}"
+    );
+    // In each process there are at most the periods that fit into its time. Told twice, what lies between the last tick and the end would be too much wherever
+    // less lies behind the last tick of the handlers: in a quarter of the processes. A few may be met after they have read the clock.
+    let is_over = |summary: &&Summary| {
+        let cpu = used.get(&summary.pid).copied();
+        summary.name == "late" && cpu.is_none_or(|cpu| summary.weighted as f64 > 1000.0 * cpu + 1.0)
+    };
+    let over = outcome.summaries.iter().filter(is_over).count();
+    assert!(
+        over <= COUNT as usize / 20,
+        "{over} processes have more than their time\n{}",
+        outcome.story()
     );
     Ok(())
 }
@@ -168,7 +176,7 @@ fn raw_threads_come_and_go() -> TestResult {
             metadata.int("unattributed")?,
         );
         assert!(
-            adopted + refused >= 1900 && refused < 100,
+            adopted + refused >= 2000 && refused < 100,
             "{adopted} adopted, {refused} refused"
         );
         assert!(outcome.number("growth_kb")? < 2048.0, "{}", outcome.story());

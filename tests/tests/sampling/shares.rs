@@ -182,7 +182,7 @@ fn rounds_in_step_with_the_clock() -> TestResult {
     for (round, first) in [(1000, 500), (4000, 2500), (2000, 300)] {
         let program = workload("rounds").args([
             "--seconds",
-            "2",
+            "2.3",
             "--round-us",
             &round.to_string(),
             "--first-us",

@@ -2,19 +2,44 @@
 //
 // hip_causes ROUNDS MILLISECONDS [LIBRARY]
 //
-// The library is parallel_work.c: then there are times within OpenMP, Kokkos and a call of MPI, too.
+// The library is parallel_work.c: then there are times within OpenMP, Kokkos and a call of MPI, too. With a file in HIP_CAUSES_UNTIL there are more
+// rounds, until that is there.
 //
 // Prints times of CLOCK_BOOTTIME in nanoseconds: `span REASON BEGIN END` around each reason that the host has, `launched KERNEL TIME` before each
-// launch on GPU 0, and `waited BEGIN END` around each synchronisation with it. What the GPUs did is in the ground truth.
+// launch on GPU 0, and `waited BEGIN END` around each synchronisation with it. What the GPUs did is in the ground truth. `delayed NAME NANOSECONDS` says for
+// how long of that its thread has waited for a processor (/proc/thread-self/schedstat).
 #include <hip/hip_runtime.h>
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <cstring>
 
 #include "check.h"
 
 static long long boot_ns() { return (long long)now_ns(CLOCK_BOOTTIME); }
+
+static int counters = -1;
+
+static long long delay_ns()
+{
+    char line[128] = "";
+    if (counters < 0)
+        counters = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    if (counters < 0 || pread(counters, line, sizeof line - 1, 0) <= 0)
+        return 0;
+    const char *second = strchr(line, ' ');
+    return second ? atoll(second) : 0;
+}
+
+// Reads it before and behind everything else, so that what is measured is all in between.
+#define DELAYED(name, ...)                                               \
+    do {                                                                 \
+        long long delay = delay_ns();                                    \
+        __VA_ARGS__                                                      \
+        printf("delayed " name " %lld\n", delay_ns() - delay);           \
+    } while (0)
 
 __global__ void spin(int *data) { data[threadIdx.x] += 1; }
 __global__ void slow(int *data) { data[threadIdx.x] += 1; }
@@ -28,17 +53,19 @@ static volatile unsigned long long sink;
 
 #define LAUNCH(gpu, kernel) hipLaunchKernelGGL(kernel, dim3(1), dim3(64), 0, streams[gpu], data[gpu])
 #define LAUNCH_FIRST(kernel)                                   \
-    do {                                                       \
+    DELAYED(#kernel, {                                         \
         long long begin = boot_ns();                           \
         LAUNCH(0, kernel);                                     \
         printf("launched " #kernel " %lld\n", begin);          \
-    } while (0)
+    })
 
 static void wait_for_gpu()
 {
-    long long begin = boot_ns();
-    HIP(hipStreamSynchronize(streams[0]));
-    printf("waited %lld %lld\n", begin, boot_ns());
+    DELAYED("waited", {
+        long long begin = boot_ns();
+        HIP(hipStreamSynchronize(streams[0]));
+        printf("waited %lld %lld\n", begin, boot_ns());
+    });
 }
 
 __attribute__((noinline)) static void work()
@@ -89,9 +116,11 @@ __attribute__((noinline)) static void waits_for_host(long long *duration_ns)
 
 #define SPAN(reason, ...)                                                \
     do {                                                                 \
-        long long begin = boot_ns();                                     \
-        __VA_ARGS__;                                                     \
-        printf("span " reason " %lld %lld\n", begin, boot_ns());         \
+        DELAYED(reason, {                                                \
+            long long begin = boot_ns();                                 \
+            __VA_ARGS__;                                                 \
+            printf("span " reason " %lld %lld\n", begin, boot_ns());     \
+        });                                                              \
         work();                                                          \
     } while (0)
 
@@ -119,6 +148,13 @@ static void within_runtimes(void *library, int rounds, long long duration_ns)
         SPAN("kokkos", kokkos(duration_ns));
     }
     of<void()>(library, "after_mpi")();
+}
+
+// Nobody waits for the file for ever.
+static bool wants_more()
+{
+    const char *file = getenv("HIP_CAUSES_UNTIL");
+    return file && access(file, F_OK) != 0 && now_ns(CLOCK_PROCESS_CPUTIME_ID) < 60e9;
 }
 
 int main(int argc, char **argv)
@@ -149,7 +185,7 @@ int main(int argc, char **argv)
         within_runtimes(library, rounds, duration_ns);
         return 0;
     }
-    for (int round = 0; round < rounds; round++) {
+    for (int round = 0; round < rounds || wants_more(); round++) {
         SPAN("computes", computes(duration_ns));
         SPAN("sleeps", sleeps(duration_ns));
         SPAN("copies", copies(large, host));

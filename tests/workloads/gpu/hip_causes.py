@@ -16,18 +16,38 @@ def now_ns():
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
+class Delayed:
+    """Says how long this thread waited for a processor meanwhile."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __enter__(self):
+        self.before = delay_ns()
+
+    def __exit__(self, *_):
+        print("delayed", self.name, delay_ns() - self.before)
+
+
+def delay_ns():
+    with open("/proc/thread-self/schedstat") as file:
+        return int(file.read().split()[1])
+
+
 def check(status):
     if status != 0:
         raise SystemExit(f"hipError {status}")
 
 
 def launches(kernel, arguments):
-    begin = now_ns()
-    check(hip.hipModuleLaunchKernel(kernel, 1, 1, 1, 64, 1, 1, 0, None, arguments, None))
-    print("launched short_kernel", begin)
-    begin = now_ns()
-    check(hip.hipDeviceSynchronize())
-    print("waited", begin, now_ns())
+    with Delayed("short_kernel"):
+        begin = now_ns()
+        check(hip.hipModuleLaunchKernel(kernel, 1, 1, 1, 64, 1, 1, 0, None, arguments, None))
+        print("launched short_kernel", begin)
+    with Delayed("waited"):
+        begin = now_ns()
+        check(hip.hipDeviceSynchronize())
+        print("waited", begin, now_ns())
 
 
 def computes():
@@ -45,9 +65,10 @@ def copies(host, device):
 
 
 def held(reason, function, *arguments):
-    begin = now_ns()
-    function(*arguments)
-    print("span", reason, begin, now_ns())
+    with Delayed(reason):
+        begin = now_ns()
+        function(*arguments)
+        print("span", reason, begin, now_ns())
 
 
 def main():

@@ -205,6 +205,17 @@ fn opened(
     }
 }
 
+/// Whether a file begins as JSON with events, plain or packed, whatever it is called.
+#[must_use]
+pub fn has_events(path: &Path) -> bool {
+    let opened = Chain::open(path).and_then(|file| unpacked(Box::new(file)));
+    opened.is_ok_and(|(start, ..)| {
+        let keys: [&[u8]; 3] = [b"\"traceEvents\"", b"\"ph\"", rocprofv3::KEY];
+        let has = |key: &&[u8]| memchr::memmem::find(&start, key).is_some();
+        kineto::is_json(&start[..start.len().min(JSON_START_BYTES)]) && keys.iter().any(has)
+    })
+}
+
 /// Whether a file is called so.
 fn has_ending(path: &Path, ending: &str) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy());

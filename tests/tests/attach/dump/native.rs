@@ -27,7 +27,19 @@ fn a_thread_that_sleeps_is_at_its_line() -> TestResult {
 fn a_thread_that_computes_is_in_its_function() -> TestResult {
     let program = Still::start(&["spins"])?;
     for _ in 0..20 {
-        let process = dumped(program.pid)?;
+        let mut process = dumped(program.pid)?;
+        // A thread that gets no processor for long cannot stop in time: then it is said so, and there is no stack.
+        let has_stack = wait_until(PATIENCE, || {
+            let busy = thread(&process, "spins").is_ok_and(|spins| {
+                let why = spins["no_stack_because"].as_str();
+                why.is_some_and(|why| why.contains("it works in the kernel"))
+            });
+            if busy && let Ok(again) = dumped(program.pid) {
+                process = again;
+            }
+            !busy
+        });
+        assert!(has_stack, "{process:#}");
         let spins = thread(&process, "spins")?;
         let state = spins["state"].as_str().unwrap_or_default();
         assert!(["running", "runnable"].contains(&state), "{spins:#}");

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use rsys_tests::{Run, Scratch, TestResult, signal, wait_until, workload};
 
 use super::super::refusals::{Victim, state_of};
-use super::super::{PATIENCE, Program, wait_until_recorded};
+use super::super::{PATIENCE, Program, wait_until_recorded, wait_until_used};
 use super::{Still, dump, dumped, frames, thread, threads};
 
 /// A process that a signal has stopped is read, and stays stopped.
@@ -49,10 +49,11 @@ fn names_that_are_no_text_are_names() -> TestResult {
         frames(spins).iter().any(|frame| frame.0 == "spins_here"),
         "{spins:#}"
     );
-    let attached = Run::new()
-        .options(["-d", "0.5"])
-        .attach(program.pid)
-        .run()?;
+    let recording = Run::new().attach(program.pid).start()?;
+    wait_until_recorded(program.pid);
+    wait_until_used(program.pid, 0.4);
+    recording.signal(libc::SIGINT);
+    let attached = recording.wait()?;
     attached.expect_success();
     let trace = attached.trace()?;
     trace.assert_clean();
