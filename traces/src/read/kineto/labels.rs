@@ -1,7 +1,11 @@
-//! Ranks in names of files, and process ids with the rank in front, as SGLang's merger of profiles writes them: `[TP03] 4711`, `[TP00-DP01-PP00-EP00] 4711`.
+//! Ranks in names of files, and process ids with the rank in front, as SGLang's merger of profiles writes them: `[TP03] 4711`, `[TP00-DP01-PP00-EP00] 4711`;
+//! others write `rank3/4711`.
 
 /// The rank that a label says, and the id behind it. `None` for an id without a label.
 pub(super) fn labelled(id: &[u8]) -> Option<(u32, &[u8])> {
+    if let [b'r' | b'R', ..] = id {
+        return with_word(id);
+    }
     let (label, behind) = split(id.strip_prefix(b"[")?, b']')?;
     let mut rank = None;
     for part in label.split(|byte| *byte == b'-') {
@@ -35,6 +39,21 @@ pub(super) fn rank_in_name(file: &str) -> Option<u64> {
             !is_begun && !is_date && !rest.starts_with(|one: char| one.is_ascii_alphabetic());
         digits.parse().ok().filter(|_| is_whole)
     })
+}
+
+/// The rank in front of an id, and the id, as in `rank3/4711` and `Rank 3: 4711`.
+fn with_word(id: &[u8]) -> Option<(u32, &[u8])> {
+    let (word, behind) = id.split_at_checked(b"rank".len())?;
+    let begin = behind.iter().position(u8::is_ascii_digit)?;
+    let (between, behind) = behind.split_at(begin);
+    let end = behind.iter().position(|byte| !byte.is_ascii_digit())?;
+    let (digits, behind) = behind.split_at(end);
+    let id = behind.iter().position(u8::is_ascii_alphanumeric)?;
+    let is_rank = word.eq_ignore_ascii_case(b"rank")
+        && !between.iter().any(u8::is_ascii_alphabetic)
+        && !behind[0].is_ascii_alphabetic();
+    let rank = std::str::from_utf8(digits).ok()?.parse().ok();
+    rank.filter(|_| is_rank).map(|rank| (rank, &behind[id..]))
 }
 
 /// An id without its label, if it has one.
@@ -74,6 +93,11 @@ mod tests {
             ("[TP03] 4711", Some((3, "4711"))),
             ("[TP01-DP02-PP00-EP01] 7", Some((2_001, "7"))),
             ("[TP00]stream 7", Some((0, "stream 7"))),
+            ("rank2/1002", Some((2, "1002"))),
+            ("Rank 12: 7", Some((12, "7"))),
+            ("rank2", None),
+            ("rank2d/7", None),
+            ("ranking 2/7", None),
             ("4711", None),
             ("[EP01] 7", None),
             ("[TPx] 7", None),
