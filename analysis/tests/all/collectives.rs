@@ -517,7 +517,7 @@ fn missing_late_and_restarted_ranks_blame_nobody() {
                 late: Some((3, 7)),
                 ..whole.clone()
             },
-            "not all ranks are in these traces",
+            "all ranks are in these traces, and have different numbers of operations",
         ),
         (
             Job {

@@ -144,6 +144,86 @@ fn each_process_has_the_queues_that_its_calls_use() {
     );
 }
 
+/// A process of a file of two: its id, that of its GPU, and when it begins.
+struct OfTwo<'a> {
+    pid: &'a str,
+    gpu: (&'a str, u64),
+    begin: u64,
+}
+
+/// Two processes that count links from one, or from far apart: how long the kernels of their operators ran, and how many notes say that nothing tells.
+fn of_two(processes: [OfTwo<'_>; 2], apart: u64) -> ([u64; 2], bool) {
+    let mut events = Vec::new();
+    for (place, one) in (0..).zip(&processes) {
+        let OfTwo { pid, gpu, begin } = one;
+        for step in 0..20 {
+            let (at, link) = (
+                begin + 500 * (step / 5) + 8 * (step % 5),
+                1 + step + apart * place,
+            );
+            let name = ["aten::a", "aten::b"][place as usize];
+            let host = |category: &str, name: &str, at: u64, duration: u64| {
+                format!(
+                    r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{pid},"tid":1,"ts":{at},"dur":{duration},"args":{{"correlation":{link}}}}}"#
+                )
+            };
+            events.push(host("cpu_op", name, at, 8));
+            events.push(host("cuda_runtime", "hipLaunchKernel", at + 2, 5));
+            let start = begin + 500 * (step / 5) + 7 + 90 * (step % 5);
+            events.push(format!(
+                r#"{{"ph":"X","cat":"kernel","name":"k","pid":{},"tid":0,"ts":{start},"dur":{},"args":{{"device":{},"stream":0,"correlation":{link}}}}}"#,
+                gpu.0,
+                50 + place,
+                gpu.1
+            ));
+        }
+    }
+    let trace = Trace { events, links: 0 };
+    let launch = trace.answer("launch");
+    let inclusive = |name: &str| {
+        let rows = launch["gpu_operators"].as_array().expect("operators");
+        let row = rows.iter().find(|row| row["operator"] == name);
+        row.map_or(0, |row| row["inclusive_ns"].as_u64().unwrap_or(0))
+    };
+    let says_nothing = notes(&launch).contains("nothing says");
+    (["aten::a", "aten::b"].map(inclusive), says_nothing)
+}
+
+#[test]
+fn times_tell_whose_operations_are_where_links_are_of_several_processes() {
+    let own = [1_000_000, 1_020_000];
+    let two = |gpus: [(&'static str, u64); 2], begin: u64, apart: u64| {
+        let [first, second] = gpus;
+        let one = |pid, gpu, begin| OfTwo { pid, gpu, begin };
+        of_two([one("10", first, 1_000), one("20", second, begin)], apart)
+    };
+    let (zero, one) = (("0", 0), ("1", 1));
+    // One behind the other, and in step with each other.
+    for begin in [90_000, 1_037, 963] {
+        assert_eq!(two([zero, one], begin, 0), (own, false), "{begin}");
+        assert_eq!(two([one, zero], begin, 0), (own, false), "{begin}");
+    }
+    // Nothing tells but the order.
+    assert_eq!(two([zero, one], 1_000, 0), (own, true));
+    // Both on one stream of one GPU.
+    assert_eq!(two([zero, zero], 90_000, 0), (own, false));
+    assert_eq!(two([zero, zero], 1_013, 1_000), (own, false));
+}
+
+#[test]
+fn process_ids_may_say_the_rank() {
+    let one = |pid, gpu| OfTwo {
+        pid,
+        gpu,
+        begin: 1_000,
+    };
+    let ranks = [
+        one(r#""rank0/10""#, (r#""rank0/1""#, 1)),
+        one(r#""rank1/20""#, (r#""rank1/0""#, 0)),
+    ];
+    assert_eq!(of_two(ranks, 0), ([1_000_000, 1_020_000], false));
+}
+
 /// Files that were put together of others have some events twice.
 #[test]
 fn what_a_file_has_twice_counts_once() {
@@ -330,8 +410,24 @@ fn memory_of_tensors_is_known_by_operator() {
     assert_eq!(operator["at_peak_bytes"], 1500);
 }
 
-/// Four ranks whose collectives say nothing of themselves; one begins them later, one may have more of them.
-fn ranks(late: u64, more: u64) -> Value {
+/// What the trace of a collective says of it.
+#[derive(Clone, Copy)]
+struct Told {
+    kernel: &'static str,
+    /// Arguments of the operator around the launch.
+    arguments: &'static str,
+    range: &'static str,
+}
+
+const BY_KERNEL: Told = Told {
+    kernel: "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)",
+    arguments: "",
+    range: "",
+};
+const RCCL: &str = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)";
+
+/// Four ranks whose kernels of collectives say nothing of themselves; one begins them later, one may have more of them.
+fn ranks(told: Told, late: u64, more: u64) -> Value {
     let scratch = Scratch::new();
     let files: Vec<PathBuf> = (0..4)
         .map(|rank| {
@@ -343,21 +439,22 @@ fn ranks(late: u64, more: u64) -> Value {
                 trace.launch("gemm", (at, 5), (at + 10, begin - at - 20));
                 trace.links += 1;
                 let link = trace.links;
+                let call = begin - 10;
                 trace.host(
                     "cuda_runtime",
                     "cudaLaunchKernel",
-                    begin - 10,
+                    call,
                     5,
                     &format!(r#""correlation":{link}"#),
                 );
+                let around = (call - 2, 9);
+                let operator = "record_param_comms";
+                trace.host("cpu_op", operator, around.0, around.1, told.arguments);
+                if !told.range.is_empty() {
+                    trace.host("user_annotation", told.range, around.0 - 1, 12, "");
+                }
                 let end = at + 100 + late + 500;
-                trace.gpu(
-                    "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)",
-                    20,
-                    begin,
-                    end - begin,
-                    link,
-                );
+                trace.gpu(told.kernel, 20, begin, end - begin, link);
             }
             let head = format!(r#""distributedInfo":{{"rank":{rank},"world_size":4}},"#);
             trace.written(&scratch, &format!("rank{rank}.json"), &head)
@@ -366,23 +463,69 @@ fn ranks(late: u64, more: u64) -> Value {
     answer(&files, "collectives")
 }
 
+fn stragglers(answer: &Value) -> Vec<u64> {
+    let rows = answer["stragglers"].as_array();
+    rows.into_iter()
+        .flatten()
+        .filter_map(|row| row["rank"].as_u64())
+        .collect()
+}
+
 #[test]
 fn ranks_are_compared_by_collectives_without_names() {
-    let stragglers = |answer: &Value| -> Vec<u64> {
-        let rows = answer["stragglers"].as_array();
-        rows.into_iter()
-            .flatten()
-            .filter_map(|row| row["rank"].as_u64())
-            .collect()
-    };
-    assert_eq!(stragglers(&ranks(900, 0)), [2]);
-    assert_eq!(stragglers(&ranks(0, 0)), [0; 0]);
+    assert_eq!(stragglers(&ranks(BY_KERNEL, 900, 0)), [2]);
+    assert_eq!(stragglers(&ranks(BY_KERNEL, 0, 0)), [0; 0]);
     // Where counts differ, collectives cannot be matched.
-    assert!(
-        ranks(900, 1)["stragglers"]
-            .as_array()
-            .is_none_or(|rows| rows.iter().all(|row| row["rank"] != 3))
-    );
+    let uneven = ranks(BY_KERNEL, 900, 1);
+    assert!(!stragglers(&uneven).contains(&3), "{uneven:#}");
+    assert!(!notes(&uneven).contains("not all ranks"), "{uneven:#}");
+    assert!(notes(&uneven).contains("different numbers"), "{uneven:#}");
+}
+
+/// RCCL's kernels have one name: what they are of is said by the host around their launch.
+#[test]
+fn collectives_are_known_by_what_is_around_their_launch() {
+    let arguments = r#""Collective name":"allreduce","In msg nelems":1000,"Out msg nelems":1000,"dtype":"Float","Group size":4,"Process Group Name":"7","Process Group Ranks":"[0, 1, 2, 3]""#;
+    let ranged = Told {
+        kernel: RCCL,
+        range: "nccl:all_reduce",
+        ..BY_KERNEL
+    };
+    let older = Told {
+        kernel: "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)",
+        ..ranged
+    };
+    let whole = Told {
+        arguments,
+        ..ranged
+    };
+    for (told, bytes) in [(ranged, 0), (older, 0), (whole, 4_000)] {
+        let found = ranks(told, 900, 0);
+        assert_eq!(stragglers(&found), [2], "{found:#}");
+        assert!(!notes(&found).contains("left out"), "{found:#}");
+        let row = &found["operations"][0];
+        assert_eq!(row["operation"], "allreduce", "{found:#}");
+        assert_eq!(
+            row["message_bytes"].as_u64().unwrap_or(0),
+            bytes,
+            "{found:#}"
+        );
+        assert_eq!(stragglers(&ranks(told, 0, 0)), [0; 0]);
+    }
+    let message = Told {
+        range: "nccl:send 0->1",
+        ..ranged
+    };
+    let nothing = Told {
+        range: "",
+        ..ranged
+    };
+    for told in [message, nothing] {
+        let found = ranks(told, 900, 0);
+        assert_eq!(stragglers(&found), [0; 0], "{found:#}");
+        assert!(notes(&found).contains("48 kernels of collectives are left out: nothing tells"));
+        assert!(!notes(&found).contains("no call of RCCL"), "{found:#}");
+    }
 }
 
 /// Steps of ten kernels. The queue has room for eight: then a launch takes as long as a kernel.

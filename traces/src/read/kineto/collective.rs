@@ -1,14 +1,16 @@
-//! What the arguments of a kernel say of the collective that it is of.
+//! What the arguments of a kernel, or the host around its launch, say of the collective that it is of.
 //!
-//! Keys are those of PyTorch (`torch/csrc/profiler/util.h`), which Kineto copies from `record_param_comms` to the kernel. Elements are counted: bytes
+//! Keys are those of PyTorch (`torch/csrc/profiler/util.h`), which Kineto copies from `record_param_comms` to the kernel, on CUDA. Elements are counted: bytes
 //! follow from their type.
 
 use std::collections::HashMap;
 
-use super::event::Args;
-use super::records::{BY_EXTERNAL_ID, count};
+use super::around::{Launches, Spans};
+use super::event::{Args, COMMUNICATION};
+use super::records::{BY_EXTERNAL_ID, Source, count};
 use crate::model::{
-    Batch, CollectiveCall, GpuRecord, HostSlice, Model, ProcessId, QueueId, TextId, ThreadId,
+    Batch, CollectiveCall, GpuRecord, HostKind, HostSlice, Model, ProcessId, QueueId, TextId,
+    ThreadId,
 };
 use crate::read::json::number;
 use crate::read::json::syntax::{Span, members, value};
@@ -189,12 +191,48 @@ pub(super) struct Collectives {
     /// Kernels that say nothing of their collective, as before PyTorch 2.1; and whether others do.
     unnamed: Vec<GpuRecord>,
     has_named: bool,
+    /// What the host says of them: calls with their arguments; ranges, by the function that they name; and launches.
+    calls: Spans<CollectiveCall>,
+    ranges: Spans<Option<&'static str>>,
+    launches: Launches,
 }
 
+/// PyTorch's ranges around collectives begin like this.
+const RANGE: &[u8] = b"nccl:";
+
 impl Collectives {
+    /// Whether the host may tell of collectives, so that launches count.
+    pub(super) fn want_launches(&mut self, are_wanted: bool) {
+        self.launches.are_wanted = are_wanted;
+    }
+
     /// Takes in a kernel that moves data between GPUs and says nothing of its collective.
     pub(super) fn take_unnamed(&mut self, record: GpuRecord) {
         self.unnamed.push(record);
+    }
+
+    /// Takes in a slice of the host, which may be around the launch of a kernel that says nothing, or the launch.
+    #[inline]
+    pub(super) fn take_host(&mut self, slice: &HostSlice, source: Source<'_>, model: &mut Model) {
+        if self.has_named {
+            return;
+        }
+        let Source { bytes, event, .. } = source;
+        let name = event.name.of(bytes);
+        match slice.kind {
+            HostKind::Runtime if slice.link != 0 => self.launches.take(slice),
+            HostKind::Operator | HostKind::Range if name == COMMUNICATION => {
+                if !event.args.collective.is_empty() {
+                    let call = of_arguments(slice.process, &event.args, bytes, model);
+                    self.calls.take(slice, call);
+                }
+            }
+            HostKind::Operator | HostKind::Range if name.starts_with(RANGE) => {
+                let function = of_name(model.text(slice.name));
+                self.ranges.take(slice, function);
+            }
+            _ => {}
+        }
     }
 
     /// The link of a kernel and its call: one of its own where the file has none.
@@ -206,18 +244,36 @@ impl Collectives {
         record.link
     }
 
-    /// Where no kernel says anything, their names and their order do: a communicator has a stream of its own, on which all its ranks run the same collectives. What
-    /// differs in number between ranks is not the same, so the number is part of the communicator's name.
+    /// Where no kernel says anything, the host around their launches does, by the arguments of calls. Else names and their order do: a communicator has a stream of its
+    /// own, on which all its ranks run the same collectives. What differs in number between ranks is not the same, so the number is part of the communicator's name.
     fn name(&mut self, model: &mut Model, batch: &mut Batch) {
         let mut unnamed = std::mem::take(&mut self.unnamed);
+        if self.has_named {
+            batch.gpu.append(&mut unnamed);
+            return;
+        }
         unnamed.sort_by_cached_key(|one| place_of(one, model));
+        self.calls.settle();
+        self.ranges.settle();
+        let launches = std::mem::take(&mut self.launches).of(&unnamed);
+        let launch = |one: &GpuRecord| launches.get(&(one.process, one.link)).copied().flatten();
+        let of_call = |one: &GpuRecord| self.calls.around(launch(one)?).copied();
+        let calls: Vec<_> = unnamed.iter().map(of_call).collect();
+        if calls.iter().any(Option::is_some) {
+            for (record, call) in unnamed.into_iter().zip(calls) {
+                match call {
+                    Some(call) => self.place(record, timed(call, &record), batch),
+                    None => batch.gpu.push(record),
+                }
+            }
+            return;
+        }
         let mut streams: Vec<(QueueId, Vec<(GpuRecord, &'static str)>)> = Vec::new();
         for record in unnamed {
-            let function = match self.has_named {
-                true => None,
-                false => of_kernel_name(model.text(record.name)),
-            };
-            let Some(function) = function else {
+            // RCCL's kernels have one name for all functions.
+            let range = launch(&record).and_then(|launch| self.ranges.around(launch));
+            let by_kernel = || of_name(model.text(record.name));
+            let Some(function) = range.copied().unwrap_or_else(by_kernel) else {
                 batch.gpu.push(record);
                 continue;
             };
@@ -233,18 +289,14 @@ impl Collectives {
             *number += 1;
             let name = format!("communicator {number} ({} collectives)", of_stream.len());
             let communicator = model.texts.intern(&name);
-            for (sequence, (mut record, function)) in (0..).zip(of_stream) {
-                self.linked(&mut record);
-                let name = model.texts.intern(function);
+            for (sequence, (record, function)) in (0..).zip(of_stream) {
                 let about = model.process(process);
-                batch.gpu.push(record);
-                batch.collectives.push(CollectiveCall {
-                    start_ns: record.start_ns,
-                    end_ns: record.end_ns,
-                    link: record.link,
+                let call = CollectiveCall {
+                    start_ns: 0,
+                    end_ns: 0,
+                    link: 0,
                     process,
                     thread: ThreadId::new(HostSlice::NO_THREAD),
-                    name,
                     communicator,
                     data_type: TextId::EMPTY,
                     sequence: Some(sequence),
@@ -253,7 +305,9 @@ impl Collectives {
                     ranks: about.rank_count,
                     peer: None,
                     is_blocking: true,
-                });
+                    name: model.texts.intern(function),
+                };
+                self.place(record, timed(call, &record), batch);
             }
         }
     }
@@ -261,13 +315,21 @@ impl Collectives {
     /// Takes in the kernel of a collective, with its arguments.
     pub(super) fn take(
         &mut self,
-        (mut record, args): (GpuRecord, &Args),
+        (record, args): (GpuRecord, &Args),
         bytes: &[u8],
         model: &mut Model,
         batch: &mut Batch,
     ) {
-        self.has_named = true;
-        let mut call = of_kernel(&record, args, bytes, model);
+        if !self.has_named {
+            self.has_named = true;
+            (self.calls, self.ranges, self.launches) = Default::default();
+        }
+        let call = of_arguments(record.process, args, bytes, model);
+        self.place(record, timed(call, &record), batch);
+    }
+
+    /// A kernel and its collective, which waits for a number if it has none.
+    fn place(&mut self, mut record: GpuRecord, mut call: CollectiveCall, batch: &mut Batch) {
         match call.sequence {
             Some(_) => {
                 call.link = self.linked(&mut record);
@@ -312,8 +374,8 @@ fn place_of(record: &GpuRecord, model: &Model) -> impl Ord + use<> {
     (times, ordinal, queue, model.text(record.name).to_owned())
 }
 
-/// The collective by the name of a kernel, in PyTorch's words; `None` for messages between two ranks, and for what the name does not tell.
-fn of_kernel_name(kernel: &str) -> Option<&'static str> {
+/// The collective by the name of a kernel or a range, in PyTorch's words; `None` for messages between two ranks, and for what the name does not tell.
+fn of_name(name: &str) -> Option<&'static str> {
     const NAMES: [(&str, &str); 7] = [
         ("allreduce", "allreduce"),
         ("reducescatter", "reduce_scatter"),
@@ -323,14 +385,30 @@ fn of_kernel_name(kernel: &str) -> Option<&'static str> {
         ("broadcast", "broadcast"),
         ("reduce", "reduce"),
     ];
-    let start = kernel.split(['<', '(']).find(|part| part.len() > 4)?;
+    let start = name.split(['<', '(']).find(|part| part.len() > 4)?;
     let plain = start.replace('_', "").to_ascii_lowercase();
     let found = NAMES.iter().find(|(part, _)| plain.contains(part));
     found.map(|(_, name)| *name)
 }
 
-/// The collective that a kernel is of, which ran while the kernel did. It may have no number.
-fn of_kernel(record: &GpuRecord, args: &Args, bytes: &[u8], model: &mut Model) -> CollectiveCall {
+/// A collective ran while its kernel did.
+fn timed(call: CollectiveCall, record: &GpuRecord) -> CollectiveCall {
+    CollectiveCall {
+        start_ns: record.start_ns,
+        end_ns: record.end_ns,
+        link: record.link,
+        process: record.process,
+        ..call
+    }
+}
+
+/// The collective that arguments tell of, at no time yet. It may have no number.
+fn of_arguments(
+    process: ProcessId,
+    args: &Args,
+    bytes: &[u8],
+    model: &mut Model,
+) -> CollectiveCall {
     let args = Operation::read(bytes, args.begin);
     let name = intern(args.name.of(bytes), &mut model.texts);
     let group = unescaped(args.group_name.of(bytes));
@@ -386,10 +464,10 @@ fn of_kernel(record: &GpuRecord, args: &Args, bytes: &[u8], model: &mut Model) -
     };
     let size = size(model.text(data_type));
     CollectiveCall {
-        start_ns: record.start_ns,
-        end_ns: record.end_ns,
-        link: record.link,
-        process: record.process,
+        start_ns: 0,
+        end_ns: 0,
+        link: 0,
+        process,
         thread: ThreadId::new(HostSlice::NO_THREAD),
         name,
         communicator,
@@ -397,7 +475,7 @@ fn of_kernel(record: &GpuRecord, args: &Args, bytes: &[u8], model: &mut Model) -
         sequence,
         bytes: elements.saturating_mul(size) / parts,
         rank: model
-            .process(record.process)
+            .process(process)
             .rank
             .and_then(place)
             .or_else(|| group_rank.filter(|_| says_caller)),

@@ -1,6 +1,7 @@
 //! One event of the list: where in its bytes the parts stand that count.
 
 use super::labels::without_label;
+use crate::read::json::number;
 use crate::read::json::syntax::{Fault, Span, members, nested_end, value};
 
 /// An event. Times and ids stay text: times are exact to the digit, and ids may be numbers or
@@ -61,18 +62,22 @@ pub(super) struct Wanted {
     pub(super) ranks: bool,
 }
 
+/// The operator whose arguments tell of a collective.
+pub(super) const COMMUNICATION: &[u8] = b"record_param_comms";
+
 /// Whether events of a category may be read without their arguments.
 pub(super) fn may_be_plain(category: &[u8]) -> bool {
     matches!(category, b"python_function" | b"cpu_op")
 }
 
 impl Wanted {
-    /// Whether a slice of a category that begins at a time may be read without its arguments. In files with whole microseconds many slices begin and end
+    /// Whether a slice of a category and name that begins at a time may be read without its arguments. In files with whole microseconds many slices begin and end
     /// together, and their numbers tell which is outside.
-    fn has_plain_args(self, category: &[u8], time: &[u8]) -> bool {
+    fn has_plain_args(self, category: &[u8], name: &[u8], time: &[u8]) -> bool {
         match category {
             _ if !time.contains(&b'.') => false,
             b"python_function" => !self.ranks,
+            b"cpu_op" if name.is_empty() || name == COMMUNICATION => false,
             b"cpu_op" => !self.ranks && !self.shapes,
             _ => false,
         }
@@ -87,6 +92,15 @@ impl Event {
             true => without_label(self.tid.of(bytes)),
             false => self.args.stream.of(bytes),
         }
+    }
+
+    /// The number that links calls and operations, if it has one.
+    pub(super) fn link(&self, bytes: &[u8]) -> Option<i64> {
+        let link = match self.args.correlation.is_empty() {
+            true => self.args.external_id,
+            false => self.args.correlation,
+        };
+        number(link.of(bytes)).filter(|link| *link != 0)
     }
 
     /// Reads the event that begins at the first byte; the second of the pair is its length.
@@ -104,9 +118,9 @@ impl Event {
                 b"tid" => &mut event.tid,
                 b"id" => &mut event.id,
                 b"args" if bytes.get(at) == Some(&b'{') => {
-                    return match wanted
-                        .has_plain_args(event.category.of(bytes), event.time.of(bytes))
-                    {
+                    let [category, name, time] =
+                        [event.category, event.name, event.time].map(|span| span.of(bytes));
+                    return match wanted.has_plain_args(category, name, time) {
                         true => nested_end(bytes, at),
                         false => event.args.read(bytes, at),
                     };

@@ -6,12 +6,12 @@
 //! | `document` | events and members of the document one after another, also past what is no JSON |
 //! | `event` | the parts of one event that count |
 //! | `records` | the record that an event makes |
-//! | `collective` | what a kernel says of the collective that it is of |
+//! | `collective`, `around` | what a kernel, or the host around its launch, says of the collective that it is of |
 //! | `counters`, `memory` | values of counters; what is said of memory |
 //! | `meaning`, `lanes`, `places`, `open` | what its category, its process and its ids stand for, and what has begun |
 //! | `names` | names of functions without what differs between processes |
 //! | `shapes` | what operators were called with |
-//! | `survey` | which process used the GPUs, before anything is read |
+//! | `survey`, `owners` | which process used the GPUs, before anything is read; of several, which of them used which queue |
 //! | `decimal` | times exact to the digit |
 //! | `left_out` | what the user is told of the file |
 //!
@@ -19,6 +19,7 @@
 //! relates them to BOOTTIME. Slices of the host come in the order of the file, whatever their times:
 //! the calls of a thread stand behind its operators.
 
+mod around;
 mod collective;
 mod counters;
 mod decimal;
@@ -31,6 +32,7 @@ mod meaning;
 mod memory;
 mod names;
 mod open;
+mod owners;
 mod places;
 mod records;
 mod shapes;
@@ -77,6 +79,7 @@ impl KinetoReader {
         let mut records = Records::new(&file, kinds);
         let owners = std::mem::take(&mut survey.owners);
         records.places.used_by(survey.main, owners);
+        records.may_tell_collectives(survey.communicates);
         Self {
             document: Document::new(input, kinds.shapes || kinds.arguments),
             records,
@@ -168,7 +171,7 @@ impl KinetoReader {
             self.notice(None, text, model);
         } else if let (2.., Some(main)) = (self.survey.rivals, self.survey.main) {
             let text = format!(
-                "calls of {} processes, and nothing says which of them used which queue: that counts whose calls are linked with most operations, else process {main}",
+                "calls of {} processes, and nothing says which of them used which queue: where there are as many GPUs, they are taken in order of their numbers, else all is of process {main}",
                 self.survey.rivals
             );
             self.notice(None, text, model);

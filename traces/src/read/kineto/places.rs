@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::labels::rank_in_name;
+use super::owners::{Owners, Queue as QueueOfFile};
 use crate::model::{
     Device, DeviceId, Model, Process, ProcessId, Queue, QueueId, TextId, Texts, Thread, ThreadId,
 };
@@ -59,8 +60,8 @@ pub(super) struct HostPlace {
     pub(super) thread: ThreadId,
 }
 
-/// The ids of a GPU operation: rank and process id of the event, number of the GPU, stream.
-pub(super) type GpuKeys = (Option<u32>, Key, u32, Key);
+/// The ids of a GPU operation: rank and process id of the event, number of the GPU, stream, and whose it is where several processes use the stream.
+pub(super) type GpuKeys = (Option<u32>, Key, u32, Key, Option<i64>);
 
 /// The ids of a slice of the host: rank, process id, thread id.
 pub(super) type HostKeys = (Option<u32>, Key, Key);
@@ -72,8 +73,7 @@ pub(super) struct Places {
     /// The process of events without a rank, and its process id as soon as it is known.
     main: Option<ProcessId>,
     main_pid: Option<Key>,
-    /// Processes of queues, by the process id that the queue's operations have, and the queue's name.
-    owners: HashMap<(i64, Vec<u8>), i64>,
+    owners: Owners,
     ranks: HashMap<u32, ProcessId>,
     /// Further process ids of the host.
     others: HashMap<Key, ProcessId>,
@@ -107,7 +107,7 @@ impl Places {
     }
 
     /// The process that used the GPUs, where that is known before anything is read, and those that used queues, where there are several.
-    pub(super) fn used_by(&mut self, pid: Option<i64>, owners: HashMap<(i64, Vec<u8>), i64>) {
+    pub(super) fn used_by(&mut self, pid: Option<i64>, owners: Owners) {
         self.main_pid = pid.map(Key::of);
         self.owners = owners;
     }
@@ -299,6 +299,21 @@ impl Places {
         }
     }
 
+    /// The process of an operation, where several use its stream. `link` and `time_ns` are as the file has them.
+    #[inline]
+    pub(super) fn owner(
+        &self,
+        (pid, stream): (Key, &[u8]),
+        link: Option<i64>,
+        time_ns: i64,
+    ) -> Option<i64> {
+        if !self.owners.share() || pid.is_text {
+            return None;
+        }
+        let queue = QueueOfFile::new(pid.value, stream);
+        self.owners.of_operation(&queue, link?, time_ns)
+    }
+
     /// Where an operation of a GPU ran. `stream` is the stream's name in the file; `original_pid` as in [`host`](Self::host).
     #[inline]
     pub(super) fn gpu(
@@ -322,15 +337,18 @@ impl Places {
         stream: &[u8],
         model: &mut Model,
     ) -> GpuPlace {
-        let (rank, pid, ordinal, _) = keys;
+        let (rank, pid, ordinal, _, owner) = keys;
         // Files that TraceFusion merged have the number of the GPU for the process id of its events.
         let original_pid = original_pid.filter(|pid| pid.number() != Some(ordinal));
         let process = match rank {
             Some(rank) => self.of_rank(rank, original_pid, model),
-            None => match self.owners.get(&(pid.value, stream.to_vec())) {
-                Some(&owner) if !pid.is_text => self.of_pid(Key::of(owner), model),
-                _ => self.main(model),
-            },
+            None => {
+                let of_queue = || self.owners.of_queue(&QueueOfFile::new(pid.value, stream));
+                match owner.or_else(of_queue).filter(|_| !pid.is_text) {
+                    Some(owner) => self.of_pid(Key::of(owner), model),
+                    None => self.main(model),
+                }
+            }
         };
         // Files that others merged may have several GPUs of one number, which differ in the process
         // id.

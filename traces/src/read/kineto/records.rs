@@ -93,6 +93,11 @@ impl Records {
         self.last_ns.is_some()
     }
 
+    /// Whether ranges or operators of the file may tell of collectives.
+    pub(super) fn may_tell_collectives(&mut self, may: bool) {
+        self.collectives.want_launches(may);
+    }
+
     /// The file ends. Returns how many operations of GPUs were open.
     pub(super) fn finish(&mut self, model: &mut Model, batch: &mut Batch) -> u64 {
         self.collectives.finish(model, batch);
@@ -185,7 +190,11 @@ impl Records {
             }
             Meaning::Host(kind) => {
                 let slice = self.host(kind, start_ns, source, model);
-                batch.host.push(HostSlice { end_ns, ..slice });
+                let slice = HostSlice { end_ns, ..slice };
+                if self.kinds.host && self.kinds.gpu {
+                    self.collectives.take_host(&slice, source, model);
+                }
+                batch.host.push(slice);
             }
             Meaning::Counters => {
                 let process = self.gpu(OpKind::Other, start_ns, source, model).process;
@@ -259,7 +268,9 @@ impl Records {
         let ordinal = ordinal.unwrap_or(0);
         let stream = event.stream(bytes);
         let stream_key = Key::new(stream, &mut model.texts);
-        let keys = (rank(source), pid, ordinal, stream_key);
+        let time_ns = start_ns.cast_signed().saturating_sub(self.base_ns);
+        let owner = self.places.owner((pid, stream), event.link(bytes), time_ns);
+        let keys = (rank(source), pid, ordinal, stream_key, owner);
         let place = self.places.gpu(keys, original_pid, stream, model);
         let name = intern(event.name.of(bytes), &mut model.texts);
         let activity = match args.collective.is_empty() || kind != OpKind::Kernel {

@@ -1,11 +1,11 @@
 //! Which process of a file is the one that used the GPUs, before anything of it is read: it is the one that made the calls, wherever those stand in the file.
 //!
 //! The operations of GPUs do not say whose they are. Most files have calls of one process, beside frames or counters that have another number. Then it is enough
-//! to look at the categories and process ids of events, which takes a fraction of the time of reading them. Of several processes with calls, each queue is of
-//! the one whose calls are linked with most of its operations.
+//! to look at the categories and process ids of events, which takes a fraction of the time of reading them. Of several processes with calls, [`owners`] tells
+//! whose each queue is.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 use std::io::Read;
 use std::path::Path;
@@ -14,8 +14,9 @@ use memchr::memmem;
 
 use super::decimal::nanoseconds;
 use super::document::{Document, Element};
-use super::event::{Event, Wanted};
+use super::event::{COMMUNICATION, Event, Wanted};
 use super::meaning::{Meaning, of_category};
+use super::owners::{Call, Owners, Queue, Uses};
 use crate::model::HostKind;
 use crate::read::json::number;
 use crate::read::json::syntax::skip_space;
@@ -35,12 +36,14 @@ type Evidence = [u64; 4];
 pub(super) struct Survey {
     /// The process that used the GPUs, if any process is known by a number.
     pub(super) main: Option<i64>,
-    /// How many processes have calls that are linked with the same queue, if that cannot tell whose it is.
+    /// How many processes may have used the same queue, where nothing tells which did.
     pub(super) rivals: usize,
-    /// The processes that used queues, where there are several: by the process id that the queue's operations have, and its name.
-    pub(super) owners: HashMap<(i64, Vec<u8>), i64>,
+    /// The processes that used queues, where there are several.
+    pub(super) owners: Owners,
     /// What names say where events have no categories.
     pub(super) names: Names,
+    /// Whether ranges or operators may tell of collectives.
+    pub(super) communicates: bool,
 }
 
 /// Names of processes and threads, and arrows between calls and what they caused.
@@ -68,16 +71,19 @@ impl Survey {
         // A pipe cannot be read twice.
         let is_file = std::fs::metadata(path).is_ok_and(|about| about.is_file());
         let Some(input) = is_file.then(|| input(path).ok()).flatten() else {
-            return Self::default();
+            return Self {
+                communicates: true,
+                ..Self::default()
+            };
         };
         // Calls are few; other events count only where there are none.
-        let mut found = processes(input, |kind| {
+        let (mut found, communicates) = processes(input, |kind| {
             matches!(kind, HostKind::Runtime | HostKind::Hsa)
         });
         if found.is_empty()
             && let Ok(again) = self::input(path)
         {
-            found = processes(again, |_| true);
+            found = processes(again, |_| true).0;
             if found.is_empty()
                 && let Ok(again) = self::input(path)
             {
@@ -86,10 +92,14 @@ impl Survey {
         } else if found.len() > 1
             && let Ok(again) = self::input(path)
         {
-            return by_links(again, &found);
+            return Self {
+                communicates,
+                ..by_links(again, &found)
+            };
         }
         Self {
             main: most(&found, |_| 0),
+            communicates,
             ..Self::default()
         }
     }
@@ -103,9 +113,15 @@ fn most(found: &BTreeMap<i64, Evidence>, linked: impl Fn(i64) -> u64) -> Option<
     most.map(|(pid, _)| *pid)
 }
 
-/// What the processes of a document have of the kinds that count.
-fn processes(mut input: impl Read, counts: fn(HostKind) -> bool) -> BTreeMap<i64, Evidence> {
+/// What the processes of a document have of the kinds that count, and whether anything in it may tell of collectives.
+fn processes(
+    mut input: impl Read,
+    counts: fn(HostKind) -> bool,
+) -> (BTreeMap<i64, Evidence>, bool) {
     let mut found = BTreeMap::new();
+    let mut communicates = false;
+    let communication: [memmem::Finder<'_>; 2] =
+        [COMMUNICATION, b"\"nccl:"].map(memmem::Finder::new);
     let mut last: (Vec<u8>, i64) = Default::default();
     let category = memmem::Finder::new(b"\"cat\"");
     let mut buffer: Vec<u8> = Vec::new();
@@ -125,6 +141,10 @@ fn processes(mut input: impl Read, counts: fn(HostKind) -> bool) -> BTreeMap<i64
             true => buffer.len(),
             false => buffer.len().saturating_sub(EVENT_BYTES).max(looked),
         };
+        communicates = communicates
+            || communication
+                .iter()
+                .any(|words| words.find(&buffer).is_some());
         for at in category.find_iter(&buffer[looked..]) {
             let at = looked + at;
             if at >= end {
@@ -133,7 +153,7 @@ fn processes(mut input: impl Read, counts: fn(HostKind) -> bool) -> BTreeMap<i64
             count((&buffer, at), counts, &mut last, &mut found);
         }
         if is_end {
-            return found;
+            return (found, communicates);
         }
         looked = end;
     }
@@ -255,30 +275,35 @@ fn without_categories(input: Input) -> Survey {
     }
 }
 
-/// Of several processes with calls, the one whose calls are linked with most operations, of all queues and of each.
+/// Of several processes with calls, those that used the queues, and the one with most operations.
 fn by_links(input: Input, found: &BTreeMap<i64, Evidence>) -> Survey {
-    let mut calls: BTreeMap<i64, HashSet<i64>> = BTreeMap::new();
-    let mut queues: HashMap<(i64, Vec<u8>), HashSet<i64>> = HashMap::new();
+    let mut uses = Uses::default();
     let mut document = Document::new(input, false);
     loop {
         match document.next() {
             Ok(Element::Event(_, event)) => {
                 let bytes = document.bytes();
-                let args = &event.args;
-                let link = match args.correlation.is_empty() {
-                    true => args.external_id,
-                    false => args.correlation,
-                };
-                let link = number(link.of(bytes)).filter(|link| *link != 0 && args.rank.is_empty());
-                let Some(link) = link else { continue };
+                let link = event.link(bytes).filter(|_| event.args.rank.is_empty());
+                let time_ns = nanoseconds(event.time.of(bytes));
                 let pid = event.pid.of(bytes);
-                match (of_category(event.category.of(bytes), pid), number(pid)) {
-                    (Meaning::Gpu(_), Some(pid)) => {
-                        let queue = (pid, event.stream(bytes).to_vec());
-                        queues.entry(queue).or_default().insert(link);
+                let meaning = of_category(event.category.of(bytes), pid);
+                let (Some(link), Some(time_ns), Some(pid)) = (link, time_ns, number(pid)) else {
+                    continue;
+                };
+                match meaning {
+                    Meaning::Gpu(_) => {
+                        let queue = Queue::new(pid, event.stream(bytes));
+                        uses.operation(queue, link, time_ns);
                     }
-                    (Meaning::Host(HostKind::Runtime | HostKind::Hsa), Some(pid)) => {
-                        calls.entry(pid).or_default().insert(link);
+                    Meaning::Host(HostKind::Runtime | HostKind::Hsa) => {
+                        let name = event.name.of(bytes);
+                        let is_graph = memmem::find(name, b"GraphLaunch").is_some();
+                        let call = Call {
+                            time_ns,
+                            pid,
+                            is_graph,
+                        };
+                        uses.call(link, call);
                     }
                     _ => {}
                 }
@@ -287,31 +312,11 @@ fn by_links(input: Input, found: &BTreeMap<i64, Evidence>) -> Survey {
             Ok(_) => {}
         }
     }
-    let mut linked: BTreeMap<i64, u64> = BTreeMap::new();
-    let (mut owners, mut rivals) = (HashMap::new(), BTreeSet::new());
-    for (queue, operations) in queues {
-        let counts = calls.iter().map(|(pid, calls)| {
-            let count = calls.intersection(&operations).count() as u64;
-            (count, std::cmp::Reverse(*pid))
-        });
-        let counts: Vec<_> = counts.filter(|(count, _)| *count > 0).collect();
-        for &(count, pid) in &counts {
-            *linked.entry(pid.0).or_default() += count;
-        }
-        if counts.len() > 1 {
-            rivals.extend(counts.iter().map(|(_, pid)| pid.0));
-        }
-        if let Some((_, pid)) = counts.into_iter().max() {
-            owners.insert(queue, pid.0);
-        }
-    }
+    let judged = uses.judge();
     Survey {
-        main: most(found, |pid| linked.get(&pid).copied().unwrap_or(0)),
-        rivals: match linked.is_empty() {
-            true => calls.len(),
-            false => rivals.len(),
-        },
-        owners,
+        main: most(found, |pid| judged.linked.get(&pid).copied().unwrap_or(0)),
+        rivals: judged.rivals,
+        owners: judged.owners,
         ..Survey::default()
     }
 }
@@ -331,7 +336,7 @@ mod tests {
             {{"cat":"kernel","pid":3}},{{"cat":"cpu_op","pid":"Spans"}}]"#
         );
         let expected = BTreeMap::from([(0, [0, 0, 0, 1]), (100, [1, 2, 0, 0])]);
-        assert_eq!(processes(document.as_bytes(), |_| true), expected);
+        assert_eq!(processes(document.as_bytes(), |_| true), (expected, false));
     }
 
     #[test]
@@ -339,6 +344,6 @@ mod tests {
         let event = r#"{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":100,"tid":1,"ts":1,"dur":2,"args":{"External id":1}},"#;
         let document = format!("[{}]", event.repeat(40_000));
         let expected = BTreeMap::from([(100, [0, 40_000, 0, 0])]);
-        assert_eq!(processes(document.as_bytes(), |_| true), expected);
+        assert_eq!(processes(document.as_bytes(), |_| true), (expected, false));
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct GroupTotals {
     pub(super) matched: u64,
     /// Operations that not all ranks have in these traces.
     pub(super) incomplete: u64,
+    /// Those of them whose other ranks are in these traces, without them.
+    pub(super) uneven: u64,
     /// Operations of which the ranks tell different things.
     pub(super) contradictory: u64,
     /// Operations that are one kernel with the one before.

@@ -27,7 +27,10 @@ pub(super) fn more_notes(
         ));
     }
     if study.groups.is_empty() && study.mpi.is_empty() {
-        notes.push("no call of RCCL or MPI that moves data is in these traces (rsys-sample records them with -I rccl or -I mpip)".to_owned());
+        // Of kernels without calls a note of their own tells.
+        if study.strangers == 0 {
+            notes.push("no call of RCCL or MPI that moves data is in these traces (rsys-sample records them with -I rccl or -I mpip)".to_owned());
+        }
     } else if stragglers.is_empty() {
         notes.push(none_stands_out(study, model));
     }
@@ -44,12 +47,17 @@ pub(super) fn more_notes(
         (
             study.strangers,
             ["kernel of a collective is", "kernels of collectives are"],
-            "left out: no call of theirs is known",
+            "left out: nothing tells which operation they are of",
         ),
         (
-            sum(|one| one.incomplete),
+            sum(|one| one.incomplete - one.uneven),
             operations,
             "judged by those of the ranks that are here: not all ranks are in these traces",
+        ),
+        (
+            sum(|one| one.uneven),
+            operations,
+            "judged by those of the ranks that have them: all ranks are in these traces, and have different numbers of operations",
         ),
         (
             sum(|one| one.contradictory),

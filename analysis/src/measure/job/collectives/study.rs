@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use std::path::Path;
 
 use super::clocks::{Clocks, HostClock};
@@ -274,6 +274,7 @@ impl Study {
         conducts.resize_with(model.processes.len(), Conduct::default);
         let mut totals: BTreeMap<(usize, usize), ShapeTotals> = BTreeMap::new();
         let mut map = Map::new(self);
+        let is_all_here = has_all_ranks(model);
         for place in 0..self.groups.len() {
             let group = &self.groups[place];
             let parts = &group.parts;
@@ -305,6 +306,8 @@ impl Study {
                 let whole = u64::from(is_whole);
                 of_group.matched += whole;
                 of_group.incomplete += 1 - whole;
+                let has_others = is_all_here || parts.len() as u64 >= ranks;
+                of_group.uneven += u64::from(!is_whole && has_others);
                 if arrivals.iter().any(|one| one.info & FUSED != 0) {
                     of_group.fused += 1;
                     return;
@@ -530,6 +533,14 @@ fn last_by_duration(arrivals: &[Arrival]) -> Option<(usize, u64, u64)> {
     let late_ns = next.duration_ns - last.duration_ns;
     let own_ns = last.segment_ns?.saturating_sub(next.segment_ns?);
     Some((last.part, late_ns, own_ns.min(late_ns)))
+}
+
+/// Whether each rank of the job has a process.
+fn has_all_ranks(model: &Model) -> bool {
+    let processes = model.processes.iter();
+    let count = processes.clone().filter_map(|one| one.rank_count).max();
+    let ranks: BTreeSet<u64> = processes.filter_map(|one| one.rank).collect();
+    count.is_some_and(|count| ranks.len() as u64 >= count)
 }
 
 /// The folder of a file.
