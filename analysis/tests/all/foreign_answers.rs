@@ -417,12 +417,15 @@ struct Told {
     /// Arguments of the operator around the launch.
     arguments: &'static str,
     range: &'static str,
+    /// How much later each rank ends it than the rank before.
+    apart: u64,
 }
 
 const BY_KERNEL: Told = Told {
     kernel: "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)",
     arguments: "",
     range: "",
+    apart: 0,
 };
 const RCCL: &str = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)";
 
@@ -453,7 +456,7 @@ fn ranks(told: Told, late: u64, more: u64) -> Value {
                 if !told.range.is_empty() {
                     trace.host("user_annotation", told.range, around.0 - 1, 12, "");
                 }
-                let end = at + 100 + late + 500;
+                let end = at + 100 + late + 500 + told.apart * rank;
                 trace.gpu(told.kernel, 20, begin, end - begin, link);
             }
             let head = format!(r#""distributedInfo":{{"rank":{rank},"world_size":4}},"#);
@@ -512,20 +515,27 @@ fn collectives_are_known_by_what_is_around_their_launch() {
         );
         assert_eq!(stragglers(&ranks(told, 0, 0)), [0; 0]);
     }
-    let message = Told {
-        range: "nccl:send 0->1",
-        ..ranged
-    };
+    // Nothing is told but the order: they are collectives if all ranks end them together.
     let nothing = Told {
         range: "",
         ..ranged
     };
-    for told in [message, nothing] {
-        let found = ranks(told, 900, 0);
-        assert_eq!(stragglers(&found), [0; 0], "{found:#}");
-        assert!(notes(&found).contains("48 kernels of collectives are left out: nothing tells"));
-        assert!(!notes(&found).contains("no call of RCCL"), "{found:#}");
-    }
+    let found = ranks(nothing, 900, 0);
+    assert_eq!(stragglers(&found), [2], "{found:#}");
+    assert_eq!(found["operations"][0]["operation"], "collective");
+    let apart = Told {
+        apart: 100,
+        ..nothing
+    };
+    assert_eq!(stragglers(&ranks(apart, 900, 0)), [0; 0]);
+    let message = Told {
+        range: "nccl:send 0->1",
+        ..ranged
+    };
+    let found = ranks(message, 900, 0);
+    assert_eq!(stragglers(&found), [0; 0], "{found:#}");
+    assert!(notes(&found).contains("48 kernels of collectives are left out: nothing tells"));
+    assert!(!notes(&found).contains("no call of RCCL"), "{found:#}");
 }
 
 /// Steps of ten kernels. The queue has room for eight: then a launch takes as long as a kernel.

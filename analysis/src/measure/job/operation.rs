@@ -13,6 +13,8 @@ pub(crate) enum Operation {
     Send,
     Receive,
     Barrier,
+    /// One of which the order alone is known.
+    Any,
     Unknown,
 }
 
@@ -49,6 +51,7 @@ impl Operation {
             "allgatherbase" | "allgatherintotensorcoalesced" => Self::AllGather,
             "reducescatterbase" | "reducescattertensorcoalesced" => Self::ReduceScatter,
             "alltoallbase" => Self::AllToAll,
+            "collective" => Self::Any,
             "send" => Self::Send,
             "recv" => Self::Receive,
             _ => Self::Unknown,

@@ -197,6 +197,8 @@ pub(super) struct Collectives {
     launches: Launches,
 }
 
+/// What collectives are called of which nothing is told.
+const ANY: &str = "collective";
 /// PyTorch's ranges around collectives begin like this.
 const RANGE: &[u8] = b"nccl:";
 
@@ -268,12 +270,23 @@ impl Collectives {
             }
             return;
         }
+        // RCCL's kernels have one name for all functions.
+        let function = |one: &GpuRecord| {
+            let range = launch(one).and_then(|launch| self.ranges.around(launch));
+            let by_kernel = || of_name(model.text(one.name)).map(Some);
+            range.copied().map_or_else(by_kernel, Some)
+        };
+        let functions: Vec<Option<Option<&'static str>>> = unnamed.iter().map(function).collect();
+        // Where nothing is told of any, their order still is.
+        let is_silent = functions.iter().all(Option::is_none);
         let mut streams: Vec<(QueueId, Vec<(GpuRecord, &'static str)>)> = Vec::new();
-        for record in unnamed {
-            // RCCL's kernels have one name for all functions.
-            let range = launch(&record).and_then(|launch| self.ranges.around(launch));
-            let by_kernel = || of_name(model.text(record.name));
-            let Some(function) = range.copied().unwrap_or_else(by_kernel) else {
+        for (record, function) in unnamed.into_iter().zip(functions) {
+            let function = if is_silent {
+                Some(ANY)
+            } else {
+                function.flatten()
+            };
+            let Some(function) = function else {
                 batch.gpu.push(record);
                 continue;
             };

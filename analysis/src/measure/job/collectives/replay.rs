@@ -263,7 +263,8 @@ fn is_mutual(study: &Study, arrivals: &[Arrival], lane: Lane, model: &Model) -> 
     let shape = &study.shapes[(first.info >> 2) as usize];
     let is_timed = arrivals.iter().all(|one| one.info & (BY_CALL | FUSED) == 0);
     let ranks = shape.ranks.unwrap_or(u64::MAX);
-    Operation::of(model.text(shape.name)).is_mutual()
+    let operation = Operation::of(model.text(shape.name));
+    Study::is_mutual(operation, arrivals)
         && is_timed
         && (2..=ranks).contains(&(arrivals.len() as u64))
         && study.agree(arrivals, lane, model)

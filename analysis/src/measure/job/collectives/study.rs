@@ -26,6 +26,9 @@ const COMPARED: usize = 1 << 20;
 /// Instances that are kept with all their numbers: those with the largest skew.
 const INSTANCES: usize = 1000;
 
+/// What ranks wait for together ends on all of them within this time.
+const TOGETHER_NS: i64 = 20_000;
+
 /// The most files of other processes that are read for the sensors of a rank's GPU.
 const BESIDE: usize = 4;
 
@@ -322,7 +325,7 @@ impl Study {
                     return;
                 }
                 let operation = Operation::of(model.text(self.shapes[shape].name));
-                let charges = operation.is_mutual() && arrivals.len() > 1;
+                let charges = Self::is_mutual(operation, arrivals) && arrivals.len() > 1;
                 let instance = self.instance(place, sequence, arrivals, charges);
                 // What lacks ranks says nothing of how long the operation takes.
                 let mut apart = ShapeTotals::default();
@@ -434,6 +437,18 @@ impl Study {
                 && shape.ranks == first.ranks
         });
         is_once && same
+    }
+
+    /// Whether no rank could end an operation before all had begun it. One of which the order alone is known may be messages between some ranks: then not all end together.
+    pub(super) fn is_mutual(operation: Operation, arrivals: &[Arrival]) -> bool {
+        if operation != Operation::Any {
+            return operation.is_mutual();
+        }
+        let ends = arrivals.iter().map(|one| one.end);
+        let (first_end, last_end) = (ends.clone().min(), ends.max());
+        let last_start = arrivals.iter().map(|one| one.start).max();
+        let skew = last_end.zip(first_end).map(|(last, first)| last - first);
+        last_start < first_end && skew.is_some_and(|skew| skew <= TOGETHER_NS)
     }
 
     fn instance(
