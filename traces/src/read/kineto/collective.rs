@@ -223,11 +223,11 @@ impl Collectives {
         let name = event.name.of(bytes);
         match slice.kind {
             HostKind::Runtime if slice.link != 0 => self.launches.take(slice),
-            HostKind::Operator | HostKind::Range if name == COMMUNICATION => {
-                if !event.args.collective.is_empty() {
-                    let call = of_arguments(slice.process, &event.args, bytes, model);
-                    self.calls.take(slice, call);
-                }
+            HostKind::Operator | HostKind::Range
+                if name == COMMUNICATION && !event.args.collective.is_empty() =>
+            {
+                let call = of_arguments(slice.process, &event.args, bytes, model);
+                self.calls.take(slice, call);
             }
             HostKind::Operator | HostKind::Range if name.starts_with(RANGE) => {
                 let function = of_name(model.text(slice.name));
