@@ -225,11 +225,10 @@ fn an_iteration_gains_no_more_than_it_was_idle_itself() {
     let options = options(None, Assign::Launch);
     let answer = answer(&told.lanes(None, Assign::Launch), &options);
     let gaps = rows(&answer, "without_gaps");
-    assert_eq!(gaps[0]["gap"], "code on the host: load");
     assert_eq!(gaps[0]["iteration_ns"], 500.0);
-    // All that is idle within a step is 50 ns, of which the load is nearly all.
-    let predicted_ns = gaps[0]["predicted_ns"].as_f64().unwrap();
-    assert!((450.0..452.0).contains(&predicted_ns), "{gaps:#?}");
+    // All that is idle within a step is 50 ns, and nothing of the load.
+    let is_load = |gap: &Value| gap["gap"] == "code on the host: load";
+    assert!(!gaps.iter().any(is_load), "{gaps:#?}");
     let saved = gaps.iter().map(|gap| gap["saved_ns"].as_f64().unwrap());
     assert!(saved.sum::<f64>() < 50.01, "{gaps:#?}");
 }

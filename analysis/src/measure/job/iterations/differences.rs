@@ -15,8 +15,10 @@ use rsys_traces::model::{Model, TextId};
 const LOOKED_AT: usize = 8;
 /// So much of each is named.
 const NAMED: usize = 4;
-/// What is less than this part of the largest difference says nothing.
+/// What is less than this part of the largest difference, or of what the iteration is longer, says nothing.
 const TELLING: u64 = 20;
+/// Nor does what is shown as 0.000 ms.
+const SHOWN_NS: u64 = 500;
 
 /// Something of which an iteration had more than others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +37,7 @@ pub(super) struct Compared<'a> {
     pub(super) duration_ns: u64,
     pub(super) sums: &'a Sums,
     pub(super) verdict: Verdict,
+    /// Why the GPU was idle from its begin to its end: that is what made it longer, whichever iteration the next operation is of.
     pub(super) idle: &'a [PartCause],
 }
 
@@ -104,6 +107,8 @@ pub(super) fn differences(
         }
     }
     let count = usual.len().max(1) as u64;
+    let usual_ns = usual.iter().map(|&place| iterations[place].duration_ns);
+    let usual_ns = usual_ns.sum::<u64>() / count;
     of_iteration
         .into_iter()
         .map(|(place, own)| {
@@ -120,7 +125,9 @@ pub(super) fn differences(
                 let by_time = other.more_ns.cmp(&one.more_ns);
                 by_time.then_with(|| (&one.what, &one.place).cmp(&(&other.what, &other.place)))
             });
-            let least_ns = more.first().map_or(0, |first| first.more_ns / TELLING);
+            let longer_ns = iterations[place].duration_ns.saturating_sub(usual_ns);
+            let most_ns = more.first().map_or(0, |first| first.more_ns);
+            let least_ns = (most_ns.max(longer_ns) / TELLING).max(SHOWN_NS);
             more.retain(|one| one.more_ns >= least_ns);
             more.truncate(NAMED);
             (place, more)

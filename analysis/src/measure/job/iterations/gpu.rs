@@ -6,6 +6,7 @@ use super::Options;
 use super::alone::alone;
 use super::assign::{Assign, Operation, Span, idle_within, iteration_at, partition, windows};
 use super::differences::{Compared, differences};
+use super::job::are_usual;
 use super::lane::{Detail, Iteration, Lane, Layers, SENSORS};
 use super::marker::{MarkerKind, is_meant};
 use super::occurrences::{Marked, Occurrence, marked};
@@ -170,19 +171,20 @@ impl<'a> Gpu<'a> {
             Assign::Launch => self.by_launch(&assigned, none, &whole),
             assign => self.by_time(&assigned, spans, &whole, assign),
         };
-        let idle: Vec<Vec<PartCause>> = idle
-            .iter()
-            .map(|times| self.records.gaps.causes(self.model, self.id, times))
-            .collect();
-        for (sums, parts) in sums.iter_mut().zip(&idle) {
-            parts
+        let causes = |times: &[Idle]| self.records.gaps.causes(self.model, self.id, times);
+        for (sums, times) in sums.iter_mut().zip(&idle) {
+            causes(times)
                 .iter()
                 .for_each(|part| sums.add_idle(part.cause, part.ns));
         }
+        let within = spans
+            .iter()
+            .map(|span| causes(&idle_within(&self.stretches, span.shown)));
+        let within: Vec<Vec<PartCause>> = within.collect();
         for (place, _) in &assigned {
             sums[*place].add(Field::Operations, 1);
         }
-        let mut lane = self.finish(marking, (&sums, &idle), &assigned, &whole);
+        let mut lane = self.finish(marking, (&sums, &within), &assigned, &whole);
         lane.leftover = self
             .operations
             .iter()
@@ -211,8 +213,7 @@ impl<'a> Gpu<'a> {
         let named = kernels.map(|(_, one)| (one.name, one.start_ns, one.end_ns));
         let named: Vec<(u64, u64, u64)> = named.collect();
         let first = beginning(&named)?;
-        let begins = named.iter().filter(|(name, ..)| *name == first);
-        let begins: Vec<u64> = begins.map(|(_, start_ns, _)| *start_ns).collect();
+        let begins = first.starts_ns;
         let [first_ns, .., last_ns] = begins[..] else {
             return None;
         };
@@ -220,14 +221,14 @@ impl<'a> Gpu<'a> {
         Some(Layers {
             count,
             mean_ns: (last_ns - first_ns) / (count - 1),
-            kernel: self.model.text(TextId::at(first as usize)).to_owned(),
+            kernel: self.model.text(TextId::at(first.name as usize)).to_owned(),
         })
     }
 
     fn finish(
         &self,
         marking: Marking,
-        (sums, idle): (&[Sums], &[Vec<PartCause>]),
+        (sums, idle_within): (&[Sums], &[Vec<PartCause>]),
         assigned: &[(usize, Operation)],
         whole: &Whole,
     ) -> Lane {
@@ -262,7 +263,7 @@ impl<'a> Gpu<'a> {
         let compared: Vec<Compared<'_>> = iterations
             .iter()
             .zip(sums)
-            .zip(idle)
+            .zip(idle_within)
             .map(|((one, sums), idle)| Compared {
                 duration_ns: one.duration_ns,
                 sums,
@@ -270,6 +271,7 @@ impl<'a> Gpu<'a> {
                 idle,
             })
             .collect();
+        let usual = are_usual(&iterations);
         let mut together = Sums::default();
         sums[..spans.len()]
             .iter()
@@ -304,13 +306,13 @@ impl<'a> Gpu<'a> {
             is_numbered: spans.iter().all(|span| span.number.is_some()) && !spans.is_empty(),
             changes: changes.collect(),
             differences: differences(&compared, assigned, self.model),
-            kernels: alone(assigned, spans.len(), self.model),
+            kernels: alone(assigned, &usual, self.model),
             layers: match marking.kind {
                 MarkerKind::Kernel | MarkerKind::Whole => None,
                 _ => self.layers(&iterations, assigned),
             },
             leftover: 0,
-            gaps: longest_gaps(&idle[..spans.len()]),
+            gaps: longest_gaps(idle_within, &usual),
             iterations,
             details: details.collect(),
             sums: together,
@@ -348,13 +350,18 @@ impl<'a> Gpu<'a> {
         }
         let text = |name: u64| self.model.text(TextId::at(name as usize));
         let kernel = match &options.marker {
-            Some(wanted) => self.by_kernel(|name| is_meant(wanted, text(name))),
+            Some(wanted) => self.by_kernel(|one| is_meant(wanted, text(one.name))),
             None => {
                 let kernels = self.operations.iter().filter(|one| one.is_kernel);
                 let named = kernels.map(|one| (one.name, one.start_ns, one.end_ns));
                 let named: Vec<(u64, u64, u64)> = named.collect();
                 let found = beginning(&named);
-                found.map_or_else(Vec::new, |found| self.by_kernel(|name| name == found))
+                found.map_or_else(Vec::new, |found| {
+                    self.by_kernel(|one| {
+                        let starts_ns = &found.starts_ns;
+                        one.name == found.name && starts_ns.binary_search(&one.start_ns).is_ok()
+                    })
+                })
             }
         };
         if kernel.is_empty() {
@@ -385,9 +392,9 @@ impl<'a> Gpu<'a> {
         }
     }
 
-    /// Iterations that begin with operations of a name, and last until the next one.
-    fn by_kernel(&self, is_meant: impl Fn(u64) -> bool) -> Vec<Span> {
-        let named = self.operations.iter().filter(|one| is_meant(one.name));
+    /// Iterations that begin with these operations, and last until the next one.
+    fn by_kernel(&self, is_meant: impl Fn(&Operation) -> bool) -> Vec<Span> {
+        let named = self.operations.iter().filter(|one| is_meant(one));
         let mut list: Vec<(u64, u64)> = named.map(|one| (one.launched_ns, one.start_ns)).collect();
         list.sort_unstable();
         list.dedup_by_key(|one| one.0);
@@ -521,18 +528,23 @@ fn by_name(name: &str) -> u8 {
 /// So many causes of idleness are kept of a GPU.
 const GAPS_KEPT: usize = 12;
 
-/// The sums of idle times by cause and place, the longest first.
-fn longest_gaps(idle: &[Vec<PartCause>]) -> Vec<(String, u64)> {
+/// The idle times in a usual iteration by cause and place, the longest first.
+fn longest_gaps(idle: &[Vec<PartCause>], usual: &[bool]) -> Vec<(String, u64)> {
     let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for part in idle.iter().flatten() {
+    let of_usual = idle.iter().zip(usual).filter(|(_, is_usual)| **is_usual);
+    let count = of_usual.clone().count() as u64;
+    for part in of_usual.flat_map(|(parts, _)| parts) {
         *sums.entry((part.text, &part.place)).or_default() += part.ns;
     }
     let words = |(text, place): (&str, &str)| match place {
         "" => text.to_owned(),
         place => format!("{text}: {place}"),
     };
-    let mut found: Vec<(String, u64)> =
-        sums.into_iter().map(|(key, ns)| (words(key), ns)).collect();
+    let mut found: Vec<(String, u64)> = sums
+        .into_iter()
+        .map(|(key, ns)| (words(key), ns / count))
+        .collect();
+    found.retain(|(_, ns)| *ns > 0);
     found.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
     found.truncate(GAPS_KEPT);
     found

@@ -29,6 +29,16 @@ pub(super) fn own_ns(iteration: &Iteration) -> u64 {
         .saturating_sub(iteration.exposed_comm_ns)
 }
 
+/// An iteration is as long as usual up to this part of the median.
+const USUAL_PART: u64 = 10;
+
+/// Which iterations of a rank take about as long as its median one, besides communication: what is in these is in a usual iteration.
+pub(super) fn are_usual(iterations: &[Iteration]) -> Vec<bool> {
+    let usual_ns = median(&mut iterations.iter().map(own_ns).collect::<Vec<_>>());
+    let is_usual = |one| own_ns(one).abs_diff(usual_ns) <= usual_ns / USUAL_PART;
+    iterations.iter().map(is_usual).collect()
+}
+
 /// Each iteration over all ranks, in order of the numbers.
 pub(super) fn together(lanes: &[Lane]) -> Vec<Together> {
     let usual_ns: Vec<u64> = lanes
@@ -152,37 +162,24 @@ pub(super) struct Saving {
     pub(super) saved_ns: f64,
 }
 
-/// Names, and how long a GPU did nothing else than each in all iterations.
+/// Names, and how long a GPU did nothing else than each in a usual iteration.
 type Parts = Vec<(String, u64)>;
 
 /// What an iteration would gain if parts of it took less time on all ranks by a share, the most first. The rank with the most to do besides communication
-/// decides of its length: each has less to do then by that share. `others_ns` is what else the iterations of a rank consist of in any case.
-pub(super) fn savings(
-    lanes: &[Lane],
-    parts: fn(&Lane) -> &Parts,
-    others_ns: fn(&Lane) -> u64,
-    share: f64,
-) -> Vec<Saving> {
+/// decides of its length: each has less to do then by that share.
+pub(super) fn savings(lanes: &[Lane], parts: fn(&Lane) -> &Parts, share: f64) -> Vec<Saving> {
     let mut owns: Vec<f64> = Vec::new();
     // By name: the ranks that have it, and how much in an iteration.
     let mut alone: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
     for lane in lanes.iter().filter(|lane| !lane.iterations.is_empty()) {
         let mut lengths: Vec<u64> = lane.iterations.iter().map(own_ns).collect();
-        let own: u64 = lengths.iter().sum();
         let usual_ns = median(&mut lengths) as f64;
         // What belongs to an iteration may lie outside of it: its parts are no more than it is in all.
         let all: u64 = parts(lane).iter().map(|(_, ns)| ns).sum();
-        let most = own.saturating_sub(others_ns(lane));
-        let within = if all > most {
-            most as f64 / all as f64
-        } else {
-            1.0
-        };
-        // What the parts are of all iterations, they are of the usual one: the first ones may be a hundred times longer.
-        let usually = within * usual_ns / own.max(1) as f64;
+        let within = (usual_ns / all.max(1) as f64).min(1.0);
         for (name, ns) in parts(lane) {
             let of_ranks = alone.entry(name).or_default();
-            of_ranks.push((owns.len(), usually * *ns as f64));
+            of_ranks.push((owns.len(), within * *ns as f64));
         }
         owns.push(usual_ns);
     }

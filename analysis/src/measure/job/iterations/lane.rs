@@ -88,9 +88,9 @@ pub struct Lane {
     pub changes: Vec<Change>,
     /// What was different in the slowest iterations, by their places.
     pub differences: BTreeMap<usize, Vec<Difference>>,
-    /// Kernels, and how long each was all that the GPU did in these iterations; those that were so for longest.
+    /// Kernels, and how long each was all that the GPU did in a usual iteration; those that were so for longest.
     pub kernels: Vec<(String, u64)>,
-    /// Causes of idleness with their places, and how long the GPU was idle by each in these iterations; the longest.
+    /// Causes of idleness with their places, and how long the GPU was idle by each from begin to end of a usual iteration; the longest.
     pub gaps: Vec<(String, u64)>,
     /// Operations whose call is not known: the time at which they began counts in place of it.
     pub unlinked: u64,

@@ -91,7 +91,24 @@ pub(super) fn marked(
 fn optimized(records: &Records, model: &Model, process: ProcessId) -> Option<Marked> {
     let (begin_ns, end_ns) = records.gaps.span(process)?;
     let steps = slices(records, model, process, |text| text.starts_with(OPTIMIZER));
-    let mut marked = most(steps, end_ns, |marked| marked.most() >= OPTIMIZED_MIN)?;
+    let found = most(steps.clone(), end_ns, |marked| {
+        marked.most() >= OPTIMIZED_MIN
+    })?;
+    // Where optimizers take turns, as those of a GAN do, an iteration ends with the last of each round.
+    let first_ns = |by_thread: &BTreeMap<u64, Vec<Occurrence>>| {
+        let all = by_thread.values().flatten();
+        all.map(|one| one.start_ns).min()
+    };
+    let second = found.by_thread.values().filter_map(|list| list.get(1));
+    let second_ns = second.map(|one| one.start_ns).max();
+    let take_turns = steps.into_iter().filter(|((kind, _), by_thread)| {
+        let count = by_thread.values().map(Vec::len).max().unwrap_or(0);
+        KINDS.contains(&(*kind, found.kind))
+            && count.abs_diff(found.most()) <= 1
+            && first_ns(by_thread) < second_ns
+    });
+    let last = take_turns.max_by_key(|(_, by_thread)| first_ns(by_thread));
+    let mut marked = most(last.into_iter().collect(), end_ns, |_| true)?;
     for list in marked.by_thread.values_mut() {
         let mut since_ns = begin_ns;
         for one in list {

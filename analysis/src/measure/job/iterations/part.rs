@@ -13,7 +13,7 @@ use crate::parquet::{self, Columns, ParquetError, PartError, Values};
 use rsys_traces::model::{Notice, Process};
 
 /// Parts of another version are made again.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// The key beside the table.
 const KEY: &str = "rsys.overlap";
 

@@ -299,7 +299,7 @@ fn faster(lanes: &[Lane], together: &[Together]) -> Table {
         "If a kernel took {:.0} % less time on all ranks, by how long it is all that the GPU does in an iteration",
         100.0 * FASTER
     );
-    let savings = savings(lanes, |lane| &lane.kernels, |_| 0, FASTER);
+    let savings = savings(lanes, |lane| &lane.kernels, FASTER);
     what_if(
         ("faster_kernels", title),
         Column::plain("kernel", "kernel"),
@@ -311,9 +311,7 @@ fn faster(lanes: &[Lane], together: &[Together]) -> Table {
 /// What iterations would gain without an idle time.
 fn without(lanes: &[Lane], together: &[Together]) -> Table {
     let title = "If the GPUs were not idle for a cause on any rank".to_owned();
-    let busy_ns =
-        |lane: &Lane| lane.sums.get(Field::Computation) + lane.sums.get(Field::ExposedMemcpy);
-    let savings = savings(lanes, |lane| &lane.gaps, busy_ns, 1.0);
+    let savings = savings(lanes, |lane| &lane.gaps, 1.0);
     what_if(
         ("without_gaps", title),
         Column::plain("gap", "idle by"),
