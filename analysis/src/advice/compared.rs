@@ -118,7 +118,7 @@ impl Straggler {
     }
 
     /// Whether it is late by the time in which a GPU is idle or copies.
-    fn loses(&self, gpu: &Gpu) -> bool {
+    pub(super) fn loses(&self, gpu: &Gpu) -> bool {
         let cause = self.cause.as_str();
         self.is_of(gpu) && (OF_IDLE_GPUS.contains(&cause) || cause == COPIES)
     }

@@ -169,6 +169,12 @@ fn mostly_idle(facts: &Facts<'_>, found: &[(&Rule, Finding)]) -> Option<String> 
     };
     let findings = found.iter().map(|(_, one)| one).filter(is_of_it);
     let explained_ns: u64 = findings.filter_map(|one| one.saves_ns).sum();
+    // A straggler's finding names its rank, and is about what its GPU is idle for.
+    let late_ns = facts.compared.as_ref().and_then(|compared| {
+        let reported = compared.reported(facts.run_ns);
+        reported.of_ns(|one| one.loses(gpu))
+    });
+    let explained_ns = explained_ns + late_ns.unwrap_or(0);
     let idle_ns = gpu.idle_ns();
     if idle_ns == 0 || 2 * idle_ns < gpu.span.duration_ns || 2 * explained_ns >= idle_ns {
         return None;

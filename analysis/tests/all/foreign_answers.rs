@@ -432,14 +432,21 @@ const RCCL: &str = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)";
 /// Four ranks whose kernels of collectives say nothing of themselves; one begins them later, one may have more of them.
 fn ranks(told: Told, late: u64, more: u64) -> Value {
     let scratch = Scratch::new();
-    let files: Vec<PathBuf> = (0..4)
+    answer(&files_of_ranks(&scratch, late, more, false), "collectives")
+}
+
+/// The rank that is late computes until then, or its GPU is idle.
+fn files_of_ranks(scratch: &Scratch, late: u64, more: u64, is_idle: bool) -> Vec<PathBuf> {
+    (0..4)
         .map(|rank| {
             let mut trace = Trace::default();
             let count = 12 + if rank == 3 { more } else { 0 };
             for step in 0..count {
                 let at = 1_000_000 + 10_000 * step;
                 let begin = at + 100 + if rank == 2 { late } else { 0 };
-                trace.launch("gemm", (at, 5), (at + 10, begin - at - 20));
+                let work = if is_idle { 80 } else { begin - at - 20 };
+                trace.launch("gemm", (at, 5), (at + 10, work));
+                trace.host("cpu_op", "my::log", at + 20, begin - at - 40, "");
                 trace.links += 1;
                 let link = trace.links;
                 let call = begin - 10;
@@ -460,10 +467,104 @@ fn ranks(told: Told, late: u64, more: u64) -> Value {
                 trace.gpu(told.kernel, 20, begin, end - begin, link);
             }
             let head = format!(r#""distributedInfo":{{"rank":{rank},"world_size":4}},"#);
-            trace.written(&scratch, &format!("rank{rank}.json"), &head)
+            trace.written(scratch, &format!("rank{rank}.json"), &head)
         })
-        .collect();
-    answer(&files, "collectives")
+        .collect()
+}
+
+#[test]
+fn what_makes_a_rank_late_is_what_its_gpu_is_idle_for() {
+    let scratch = Scratch::new();
+    let advice = answer(&files_of_ranks(&scratch, 8_000, 0, true), "advice");
+    let found = findings(&advice);
+    assert_eq!(found[0].0, "straggler", "{found:?}");
+    assert!(!notes(&advice).contains("smaller part"), "{advice:#}");
+}
+
+/// Twelve steps of one kernel that is waited for; what these have besides, in front of the kernel or behind the wait, takes 20 ms.
+fn steps(stalled: &[u64], is_behind: bool) -> Value {
+    let mut trace = Trace::default();
+    let mut now = 1_000_000;
+    for step in 0..12 {
+        let begin = now;
+        let stall = |trace: &mut Trace, now: &mut u64| {
+            if stalled.contains(&step) {
+                trace.host("cpu_op", "my::save", *now, 20_000, "");
+                *now += 20_000;
+            }
+        };
+        if !is_behind {
+            stall(&mut trace, &mut now);
+        }
+        trace.launch("gemm", (now, 5), (now + 10, 9_000));
+        trace.host("cuda_runtime", "hipDeviceSynchronize", now + 5, 9_015, "");
+        now += 9_020;
+        if is_behind {
+            stall(&mut trace, &mut now);
+        }
+        let name = format!("ProfilerStep#{step}");
+        trace.host("user_annotation", &name, begin, now - begin, "");
+    }
+    trace.answer("overlap")
+}
+
+#[test]
+fn an_iteration_is_slow_by_what_is_in_it_and_the_usual_one_has_nothing_of_that() {
+    for (stalled, is_behind) in [(&[5][..], true), (&[5], false), (&[3, 6, 9], false)] {
+        let answer = steps(stalled, is_behind);
+        let slow = answer["slow_iterations"].as_array().unwrap();
+        assert_eq!(slow.len(), stalled.len(), "{slow:#?}");
+        for one in slow {
+            let more = one["differences"].as_array().unwrap();
+            assert_eq!(more.len(), 1, "{one:#}");
+            assert!(more[0]["place"].as_str().unwrap().contains("my::save"));
+            assert!(more[0]["more_ns"].as_u64().unwrap().abs_diff(20_000_000) < 50_000);
+        }
+        let gemm = &answer["faster_kernels"][0];
+        assert_eq!(
+            (gemm["alone_ns"].as_f64(), gemm["saved_ns"].as_f64()),
+            (Some(9e6), Some(1.8e6))
+        );
+        let gaps = answer["without_gaps"].as_array().into_iter().flatten();
+        let saved_ns = gaps.map(|one| one["saved_ns"].as_f64().unwrap());
+        assert!(saved_ns.sum::<f64>() <= 20_001.0, "{answer:#}");
+    }
+}
+
+/// Rounds of a kernel of 2 ms, a copy to the host that is waited for, and 1 ms of code.
+fn fetches(copy: u64) -> Vec<(String, String, u64)> {
+    let mut trace = Trace::default();
+    for round in 0..12 {
+        let at = 1_000_000 + (3_000 + copy) * round;
+        trace.launch("gemm", (at, 5), (at + 10, 2_000));
+        trace.links += 1;
+        let link = trace.links;
+        trace.events.push(format!(
+            r#"{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoH (Device -> Pageable)","pid":0,"tid":7,"ts":{},"dur":{copy},"args":{{"device":0,"stream":7,"correlation":{link},"bytes":64}}}}"#,
+            at + 2_010
+        ));
+        let args = format!(r#""correlation":{link}"#);
+        trace.host(
+            "cuda_runtime",
+            "hipMemcpyAsync",
+            at + 10,
+            2_010 + copy,
+            &args,
+        );
+    }
+    trace.advice()
+}
+
+#[test]
+fn a_copy_that_is_far_shorter_than_its_call_is_a_wait() {
+    for (copy, expected, other) in [
+        (2, "sync_in_loop", "pageable_copies"),
+        (2_000, "pageable_copies", "sync_in_loop"),
+    ] {
+        let found = fetches(copy);
+        let has = |rule: &str| found.iter().any(|one| one.0 == rule);
+        assert!(has(expected) && !has(other), "{copy} {found:?}");
+    }
 }
 
 fn stragglers(answer: &Value) -> Vec<u64> {
@@ -666,6 +767,27 @@ fn a_step_of_an_optimizer_ends_an_iteration() {
         .collect();
     let expected = |step: u64| (Some(10_000_000), Some(3_100_000 + 100_000 * step));
     assert_eq!(found[..4], [0, 1, 2, 3].map(expected), "{iterations:#?}");
+}
+
+#[test]
+fn optimizers_that_take_turns_end_an_iteration_together() {
+    let mut trace = Trace::default();
+    for step in 0..8 {
+        let at = 1_000_000 + 10_000 * step;
+        for (name, at) in [("Adam", at), ("AdamW", at + 3_000)] {
+            trace.launch("gemm", (at, 5), (at + 10, 1_000));
+            let name = format!("Optimizer.step#{name}.step");
+            // The first of the two takes longer.
+            let duration = if at % 10_000 == 0 { 1_900 } else { 500 };
+            trace.host("user_annotation", &name, at + 1_000, duration, "");
+        }
+    }
+    let answer = trace.answer("overlap");
+    let rank = &answer["overlap_ranks"][0];
+    assert_eq!(
+        (&rank["iterations"], &rank["marker"]),
+        (&8.into(), &"Optimizer.step#AdamW.step".into())
+    );
 }
 
 #[test]

@@ -29,16 +29,15 @@ const SIZES: [(u64, &str); 7] = [
     (u64::MAX, "more"),
 ];
 
+/// The direction in which a host gets values.
+pub(in crate::measure) const TO_HOST: &str = "device to host";
 /// How traces write directions, in small letters.
 const DIRECTIONS: [(&[&str], &str); 4] = [
     (
         &["host to device", "host_to_device", "htod"],
         "host to device",
     ),
-    (
-        &["device to host", "device_to_host", "dtoh"],
-        "device to host",
-    ),
+    (&["device to host", "device_to_host", "dtoh"], TO_HOST),
     (
         &[
             "device to device",

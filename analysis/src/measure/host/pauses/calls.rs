@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::measure::gpu::copies::{TO_HOST, direction};
 use crate::program::call_sites::CallSites;
 use crate::program::code_place::innermost;
 use crate::program::held::is_held;
@@ -12,6 +13,9 @@ use rsys_traces::model::{
 
 /// Shorter calls matter to nobody, and are many.
 const SHORT_NS: u64 = 1_000;
+
+/// The value that a call waits for with the work in front of it is copied in less than this part of its time.
+const WAITED_PART: u64 = 10;
 
 /// Such a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +51,8 @@ struct Copied {
     end_ns: u64,
     device: DeviceId,
     duration_ns: u64,
+    /// Direction and name of the last of them.
+    named: (TextId, TextId),
 }
 
 /// Calls while records are read.
@@ -68,6 +74,7 @@ impl Calls {
                 copied.end_ns = record.end_ns.max(copied.end_ns);
                 copied.device = record.device;
                 copied.duration_ns += record.duration_ns();
+                copied.named = (record.direction, record.name);
             }
         }
         for slice in &batch.host {
@@ -100,14 +107,24 @@ impl Calls {
     }
 
     /// The calls that wait or handle memory, by their ends.
-    pub(super) fn waits(&self) -> impl Iterator<Item = Wait> {
+    pub(super) fn waits(&self, model: &Model) -> impl Iterator<Item = Wait> {
         let calls = self.calls.iter();
         calls.filter_map(move |call| {
             let copied = self.copies.get(&(call.process, call.link));
             let time_ns = (call.start_ns, call.end_ns);
             let is_held = || is_held(call.does, time_ns, copied.map(|copied| copied.end_ns));
-            (call.does != Effect::CopiesAside || is_held()).then_some(Wait {
-                does: call.does,
+            // From a GPU, pinned memory would have to be waited for as well.
+            let waits = |copied: &Copied| {
+                WAITED_PART * copied.duration_ns < call.end_ns - call.start_ns
+                    && direction(copied.named.0, copied.named.1, model) == TO_HOST
+            };
+            let does = match call.does {
+                Effect::CopiesAside if !is_held() => return None,
+                Effect::CopiesAside if copied.is_some_and(waits) => Effect::Synchronises,
+                does => does,
+            };
+            Some(Wait {
+                does,
                 process: call.process,
                 thread: call.thread,
                 name: call.name,

@@ -52,7 +52,7 @@ impl Measure for Pauses {
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
         self.calls.sort();
         let mut waits: HashMap<ProcessId, Vec<Wait>> = HashMap::new();
-        for wait in self.calls.waits() {
+        for wait in self.calls.waits(model) {
             waits.entry(wait.process).or_default().push(wait);
         }
         let columns = unseen(&DEVICE_COLUMNS, &DEVICE_NUMBERS);
