@@ -432,11 +432,19 @@ const RCCL: &str = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)";
 /// Four ranks whose kernels of collectives say nothing of themselves; one begins them later, one may have more of them.
 fn ranks(told: Told, late: u64, more: u64) -> Value {
     let scratch = Scratch::new();
-    answer(&files_of_ranks(&scratch, late, more, false), "collectives")
+    answer(
+        &files_of_ranks(&scratch, told, (late, more), false),
+        "collectives",
+    )
 }
 
 /// The rank that is late computes until then, or its GPU is idle.
-fn files_of_ranks(scratch: &Scratch, late: u64, more: u64, is_idle: bool) -> Vec<PathBuf> {
+fn files_of_ranks(
+    scratch: &Scratch,
+    told: Told,
+    (late, more): (u64, u64),
+    is_idle: bool,
+) -> Vec<PathBuf> {
     (0..4)
         .map(|rank| {
             let mut trace = Trace::default();
@@ -475,7 +483,10 @@ fn files_of_ranks(scratch: &Scratch, late: u64, more: u64, is_idle: bool) -> Vec
 #[test]
 fn what_makes_a_rank_late_is_what_its_gpu_is_idle_for() {
     let scratch = Scratch::new();
-    let advice = answer(&files_of_ranks(&scratch, 8_000, 0, true), "advice");
+    let advice = answer(
+        &files_of_ranks(&scratch, BY_KERNEL, (8_000, 0), true),
+        "advice",
+    );
     let found = findings(&advice);
     assert_eq!(found[0].0, "straggler", "{found:?}");
     assert!(!notes(&advice).contains("smaller part"), "{advice:#}");
