@@ -1,10 +1,11 @@
 // Another process answers each question with a signal, which comes within a wait alone: sigsuspend, pselect, ppoll, epoll_pwait. Argument: how many
-// questions for each. Prints how many waits ended without the answer, and the answers.
+// questions for each. Prints how many waits ended without the answer, and the answers. With `queued`: three signals wait, and each ends a wait of its own.
 #define _GNU_SOURCE
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/wait.h>
@@ -23,7 +24,25 @@ static void spend(long rounds) {
         spent++;
 }
 
+static int queued(void) {
+    sigset_t blocked, open;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGRTMIN);
+    sigprocmask(SIG_BLOCK, &blocked, &open);
+    struct sigaction action = {.sa_handler = on_answer};
+    sigaction(SIGRTMIN, &action, NULL);
+    for (int count = 0; count < 3; count++)
+        sigqueue(getpid(), SIGRTMIN, (union sigval){0});
+    for (int count = 0; count < 3; count++) {
+        sigsuspend(&open);
+        printf("%ld\n", (long)answers);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "queued") == 0)
+        return queued();
     sigset_t blocked, open;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGUSR1);
@@ -62,5 +81,4 @@ int main(int argc, char **argv) {
     close(questions[1]);
     wait(NULL);
     printf("%ld early, %ld answers\n", early, (long)answers);
-    (void)argc;
 }

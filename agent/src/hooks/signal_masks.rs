@@ -11,9 +11,10 @@ use rsys_wire::adopt::SAMPLE_SIGNAL;
 use crate::hooks::{MISSING, simple, stand_in_front_of};
 use crate::signals;
 use crate::signals::faults;
+use crate::signals::held;
+use crate::signals::interrupted::{self, Wait};
 use crate::signals::program_mask;
 use crate::signals::sets::{self, set_of};
-use crate::signals::{held, interrupted};
 use crate::state;
 use crate::sys;
 use crate::sys::calls;
@@ -337,18 +338,20 @@ fn wait_with_mask<R: From<i8> + PartialEq>(mask: Option<u64>, call: impl Fn() ->
     if !translates() || calls::is_dispatched() {
         return call();
     }
-    // SAFETY: the thread's own word.
-    let error = unsafe { libc::__errno_location() };
     loop {
-        let result = program_mask::wait_with(mask, &call).unwrap_or_else(|| {
+        let wait = mask.map(Wait::begin);
+        let result = program_mask::wait_with(mask, &call);
+        let is_to_be_repeated = wait.is_some_and(Wait::end);
+        // SAFETY: the thread's own word.
+        let error = unsafe { libc::__errno_location() };
+        let result = result.unwrap_or_else(|| {
             // SAFETY: as above.
             unsafe { error.write(libc::EINTR) };
             R::from(-1)
         });
         // SAFETY: as above.
         let is_interrupted = result == R::from(-1) && unsafe { error.read() } == libc::EINTR;
-        // Called again it returns at once, with that signal's handler run.
-        if !is_interrupted || !mask.is_some_and(interrupted::has_left_a_signal) {
+        if !is_interrupted || !is_to_be_repeated {
             return result;
         }
     }

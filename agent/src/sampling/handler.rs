@@ -2,8 +2,8 @@
 //!
 //! The order of things: whose signal is it, what time is it, walk the stack into the slot's buffer,
 //! report modules that are new, read the Python frames, write what differs from the stack before. No lock, no allocation, no
-//! system call (but those of [`crate::clocks::thread_counters`], where the user asked for events, of [`crate::clocks::clock::ThreadClock::missing_ticks`] and [`crate::clocks::clock::ThreadClock::vary`], and of [`faults`] in handlers of
-//! faults), no panic, errno untouched (nothing here sets it).
+//! system call (but those of [`crate::clocks::thread_counters`], where the user asked for events, of [`crate::clocks::clock::ThreadClock::missing_ticks`] and [`crate::clocks::clock::ThreadClock::vary`], of [`faults`] in handlers of
+//! faults, and of [`interrupted`] where a sample ends a wait), no panic, errno untouched (nothing here sets it).
 //! `tests/tests/agent/purity.rs` proves that on the machine code.
 
 use std::ffi::{c_int, c_void};
@@ -69,19 +69,23 @@ pub unsafe extern "C-unwind" fn on_sample(
     // SAFETY: the kernel passes valid pointers; the prefix read here is part of every siginfo_t.
     let details = unsafe { &*info.cast::<SignalInfo>() };
     // SAFETY: the third argument of a handler with SA_SIGINFO.
-    let machine = unsafe { &*context.cast::<libc::ucontext_t>() };
+    let machine = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     if !thread_pointer::is_of_c_library() {
         // SAFETY: the kernel's arguments.
         return unsafe { without_words(signal, info, context) };
     }
-    if !faults::in_sample(|| take(signal, details, machine)) {
+    let is_ours = faults::in_sample(|| {
+        let is_ours = take(signal, details, machine);
+        let may_have_ended = is_ours && interrupted::may_have_ended(machine);
+        if may_have_ended && stack_room(machine) >= ROOM_FOR_OURS + 2 * fault_bytes() {
+            interrupted::begin_again(machine);
+        }
+        is_ours
+    });
+    if !is_ours {
         // SAFETY: the kernel's arguments.
         unsafe { on_other(signal, info, context) };
-        return;
-    }
-    // SAFETY: the context is the kernel's, and nothing else refers to it now.
-    interrupted::after_sample(unsafe { &mut *context.cast::<libc::ucontext_t>() });
-    if details.code == libc::SI_TIMER {
+    } else if details.code == libc::SI_TIMER {
         // SAFETY: as above.
         unsafe { closing::after_sample(details.value, context) };
     }

@@ -88,6 +88,17 @@ fn a_wait_ends_with_the_signal_that_it_waits_for() -> TestResult {
     Ok(())
 }
 
+/// Hardly ever with a sample: a wait that ends as it should is not begun again for what waits besides.
+#[test]
+fn each_signal_ends_a_wait_of_its_own() -> TestResult {
+    for mode in [&["-f", "10"][..], &["-f", "10", "--realtime"]] {
+        let command = workload("answered").flags(["-O1"]).args(["queued"]);
+        let outcome = Run::new().options(mode).command(command).run()?;
+        assert_eq!(outcome.expect_success().stdout, "1\n2\n3\n", "{mode:?}");
+    }
+    Ok(())
+}
+
 /// A mode of `masked.c` says `now` and ends by the signal, with and without the profiler.
 fn ends(mode_of_program: &str, signals: &[i32]) -> TestResult {
     for &signal in signals {

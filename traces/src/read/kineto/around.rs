@@ -39,6 +39,9 @@ impl Launches {
     }
 }
 
+/// Slices in front of a launch that are looked at: it is in one of the last, or in none.
+const LOOKED: usize = 64;
+
 /// Slices of threads, each with what it tells.
 #[derive(Debug)]
 pub(super) struct Spans<T>(HashMap<ThreadId, Vec<Span<T>>>);
@@ -49,8 +52,6 @@ struct Span<T> {
     end_ns: u64,
     /// Of slices that begin and end together: a higher number is further within.
     number: u64,
-    /// The latest end of this one and all before it.
-    reach_ns: u64,
     told: T,
 }
 
@@ -67,7 +68,6 @@ impl<T> Spans<T> {
             start_ns: slice.start_ns,
             end_ns: slice.end_ns,
             number: slice.number,
-            reach_ns: 0,
             told,
         });
     }
@@ -76,11 +76,6 @@ impl<T> Spans<T> {
     pub(super) fn settle(&mut self) {
         for spans in self.0.values_mut() {
             spans.sort_by_key(|one| (one.start_ns, Reverse(one.end_ns), one.number));
-            let mut reach_ns = 0;
-            for one in spans {
-                reach_ns = one.end_ns.max(reach_ns);
-                one.reach_ns = reach_ns;
-            }
         }
     }
 
@@ -88,8 +83,7 @@ impl<T> Spans<T> {
     pub(super) fn around(&self, (time_ns, thread): Launch) -> Option<&T> {
         let spans = self.0.get(&thread)?;
         let begun = spans.partition_point(|one| one.start_ns <= time_ns);
-        let mut may_be = spans[..begun].iter().rev();
-        let mut may_be = may_be.by_ref().take_while(|one| one.reach_ns > time_ns);
+        let mut may_be = spans[..begun].iter().rev().take(LOOKED);
         may_be.find(|one| one.end_ns > time_ns).map(|one| &one.told)
     }
 }

@@ -169,9 +169,9 @@ impl KinetoReader {
             self.notice(None, "JSON without a list of events (traceEvents)", model);
         } else if let Some(text) = self.records.contents.without_gpu() {
             self.notice(None, text, model);
-        } else if let (2.., Some(main)) = (self.survey.rivals, self.survey.main) {
+        } else if self.survey.rivals >= 2 {
             let text = format!(
-                "calls of {} processes, and nothing says which of them used which queue: where there are as many GPUs, they are taken in order of their numbers, else all is of process {main}",
+                "calls of {} processes, and nothing says which of them used which queue: where there are as many GPUs, they are taken in order of their numbers, else that of the lowest number counts",
                 self.survey.rivals
             );
             self.notice(None, text, model);

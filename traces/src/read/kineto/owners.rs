@@ -153,10 +153,11 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    fn is_of(&mut self, queue: Queue, owner: Option<i64>, fits: &Fits) {
+    fn are_of(&mut self, queues: impl IntoIterator<Item = Queue>, owner: Option<i64>, fits: &Fits) {
         if let Some(pid) = owner {
             *self.linked.entry(pid).or_default() += fits.of[&pid].linked;
-            self.owners.of_queues.insert(queue, pid);
+            let queues = queues.into_iter().map(|queue| (queue, pid));
+            self.owners.of_queues.extend(queues);
         }
     }
 
@@ -210,16 +211,14 @@ impl Uses {
             let queues = gpus.remove(&gpu).unwrap_or_default();
             if fits.are_of_one() {
                 let owner = fits.owner(by_order, &mut rivals);
-                for (queue, _) in queues {
-                    judged.is_of(queue, owner, &fits);
-                }
+                judged.are_of(queues.into_iter().map(|(queue, _)| queue), owner, &fits);
                 continue;
             }
             for (queue, mut operations) in queues {
                 let fits = self.fits(&mut operations);
                 if fits.are_of_one() {
                     let owner = fits.owner(by_order, &mut rivals);
-                    judged.is_of(queue, owner, &fits);
+                    judged.are_of([queue], owner, &fits);
                 } else {
                     judged.is_shared(queue, &fits);
                 }
@@ -247,7 +246,7 @@ impl Uses {
                 continue;
             };
             seen.clear();
-            for call in calls.iter().take(LOOKED) {
+            for call in calls {
                 if !seen.contains(&call.pid) {
                     seen.push(call.pid);
                     fits.entry(call.pid).or_default().linked += times.len() as u64;

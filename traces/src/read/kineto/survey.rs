@@ -1,7 +1,7 @@
 //! Which process of a file is the one that used the GPUs, before anything of it is read: it is the one that made the calls, wherever those stand in the file.
 //!
 //! The operations of GPUs do not say whose they are. Most files have calls of one process, beside frames or counters that have another number. Then it is enough
-//! to look at the categories and process ids of events, which takes a fraction of the time of reading them. Of several processes with calls, [`owners`] tells
+//! to look at the categories and process ids of events, which takes a fraction of the time of reading them. Of several processes with calls, [`super::owners`] tells
 //! whose each queue is.
 
 use std::collections::hash_map::DefaultHasher;

@@ -71,10 +71,13 @@ impl Calls {
             if record.activity == Activity::Copy && record.link != 0 {
                 let key = (record.process, record.link);
                 let copied = self.copies.entry(key).or_default();
-                copied.end_ns = record.end_ns.max(copied.end_ns);
-                copied.device = record.device;
+                // It waits for the last one.
+                if record.end_ns >= copied.end_ns {
+                    copied.end_ns = record.end_ns;
+                    copied.device = record.device;
+                    copied.named = (record.direction, record.name);
+                }
                 copied.duration_ns += record.duration_ns();
-                copied.named = (record.direction, record.name);
             }
         }
         for slice in &batch.host {
