@@ -27,7 +27,7 @@ impl Background {
     pub(crate) fn new(file: File, is_packed: bool) -> io::Result<Self> {
         let (full, to_write) = sync_channel(WAITING);
         let (back, written) = channel();
-        // All are there from the beginning, so that what is used depends on nobody's pace.
+        // Allocated up front, so that memory use does not depend on how fast the writer is.
         for _ in 0..=WAITING {
             back.send(Vec::with_capacity(BUFFER_BYTES)).ok();
         }

@@ -24,13 +24,18 @@ static void spend(long rounds) {
         spent++;
 }
 
-static int queued(void) {
-    sigset_t blocked, open;
+static void hear(int signal, sigset_t *open) {
+    sigset_t blocked;
     sigemptyset(&blocked);
-    sigaddset(&blocked, SIGRTMIN);
-    sigprocmask(SIG_BLOCK, &blocked, &open);
+    sigaddset(&blocked, signal);
+    sigprocmask(SIG_BLOCK, &blocked, open);
     struct sigaction action = {.sa_handler = on_answer};
-    sigaction(SIGRTMIN, &action, NULL);
+    sigaction(signal, &action, NULL);
+}
+
+static int queued(void) {
+    sigset_t open;
+    hear(SIGRTMIN, &open);
     for (int count = 0; count < 3; count++)
         sigqueue(getpid(), SIGRTMIN, (union sigval){0});
     for (int count = 0; count < 3; count++) {
@@ -43,12 +48,8 @@ static int queued(void) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "queued") == 0)
         return queued();
-    sigset_t blocked, open;
-    sigemptyset(&blocked);
-    sigaddset(&blocked, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &blocked, &open);
-    struct sigaction action = {.sa_handler = on_answer};
-    sigaction(SIGUSR1, &action, NULL);
+    sigset_t open;
+    hear(SIGUSR1, &open);
     int questions[2], poller = epoll_create1(0);
     if (pipe(questions) != 0)
         return 2;

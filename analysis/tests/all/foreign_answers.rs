@@ -151,7 +151,7 @@ struct OfTwo<'a> {
     begin: u64,
 }
 
-/// Two processes that count links from one, or from far apart: how long the kernels of their operators ran, and how many notes say that nothing tells.
+/// Two processes whose correlation ids begin at one, or far apart: GPU time of their operators, and the number of notes that the owner of a queue is unknown.
 fn of_two(processes: [OfTwo<'_>; 2], apart: u64) -> ([u64; 2], bool) {
     let mut events = Vec::new();
     for (place, one) in (0..).zip(&processes) {
@@ -203,7 +203,7 @@ fn times_tell_whose_operations_are_where_links_are_of_several_processes() {
         assert_eq!(two([zero, one], begin, 0), (own, false), "{begin}");
         assert_eq!(two([one, zero], begin, 0), (own, false), "{begin}");
     }
-    // Nothing tells but the order.
+    // Only the order is known.
     assert_eq!(two([zero, one], 1_000, 0), (own, true));
     // Both on one stream of one GPU.
     assert_eq!(two([zero, zero], 90_000, 0), (own, false));
@@ -627,7 +627,7 @@ fn collectives_are_known_by_what_is_around_their_launch() {
         );
         assert_eq!(stragglers(&ranks(told, 0, 0)), [0; 0]);
     }
-    // Nothing is told but the order: they are collectives if all ranks end them together.
+    // Only the order is known: they are collectives if all ranks end them together.
     let nothing = Told {
         range: "",
         ..ranged

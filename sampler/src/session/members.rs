@@ -66,7 +66,7 @@ pub fn any(session: &str, first: u32, which: Members) -> bool {
         .any(is_one)
 }
 
-/// What tells whether a process is one of those.
+/// A test whether a process belongs to the session.
 fn is_one_of(session: &str, which: Members) -> impl FnMut(u32) -> bool {
     let variable = format!("\0{ENV_SESSION}={session}\0").into_bytes();
     let mut environment = vec![0; 1 + CHUNK_BYTES];

@@ -251,7 +251,7 @@ fn the_first_instructions_count() -> TestResult {
         .iter()
         .map(|summary| summary.weighted)
         .sum();
-    // The program tells the time up to its last line. What it uses behind that, to end, counts in the weight as well.
+    // The program prints its CPU time up to its last line. What its exit takes counts in the weight as well.
     let expected = 1000.0 * outcome.number("cpu")?;
     assert!(
         (expected - 4.0..1.8 * expected).contains(&(weighted as f64)),

@@ -150,7 +150,7 @@ pub fn after_loss() {
 /// Waits until every launched kernel has been reported, and no more reports arrive.
 fn wait_for_records(deadline: u64) {
     let mut seen = ops::records();
-    // Counted in naps: while the whole machine stands still, the runtime tells nothing either.
+    // Counted in naps, not in wall time: while the machine is suspended or stolen from, the runtime reports nothing either.
     let mut quiet_ns = 0;
     let begin = sys::boottime_ns();
     loop {

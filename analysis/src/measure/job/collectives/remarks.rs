@@ -27,7 +27,7 @@ pub(super) fn more_notes(
         ));
     }
     if study.groups.is_empty() && study.mpi.is_empty() {
-        // Of kernels without calls a note of their own tells.
+        // Kernels without calls have a note of their own.
         if study.strangers == 0 {
             notes.push("no call of RCCL or MPI that moves data is in these traces (rsys-sample records them with -I rccl or -I mpip)".to_owned());
         }

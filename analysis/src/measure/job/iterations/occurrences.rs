@@ -12,7 +12,7 @@ const RECURS_MIN: usize = 3;
 const COVERS_MIN: f64 = 0.5;
 /// How PyTorch names the last thing of a training step, `Optimizer.step#SGD.step` (`torch/optim/optimizer.py`, `profile_hook_step`): an iteration ends with it.
 const OPTIMIZER: &str = "Optimizer.step#";
-/// Of so many of these on, the times between them are iterations.
+/// The fewest optimizer steps that make iterations.
 const OPTIMIZED_MIN: usize = 2;
 
 /// A time that a marker marks.

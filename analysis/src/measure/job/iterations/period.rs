@@ -47,7 +47,7 @@ pub(super) fn beginning(operations: &[(u64, u64, u64)]) -> Option<Beginning> {
     let each = operations
         .iter()
         .map(|&(name, start_ns, end_ns)| ((name, 1), start_ns, end_ns));
-    // Of one kernel alone nothing says where an iteration begins, nor of two that take turns so and so often.
+    // A period of one kernel has no first one, and two names always alternate.
     found(&each.collect::<Vec<_>>(), 2)
         .or_else(|| found(&runs(|count| count), 2))
         .or_else(|| found(&runs(|_| 1), 3))
