@@ -15,6 +15,9 @@ use std::sync::Arc;
 
 use super::record::{PastWait, Used, Wait, WaitRecord};
 use super::seen::SeenWaits;
+use returns::{Between, Lengths, Return};
+
+mod returns;
 
 /// A wait that goes on for longer is shown before it ends.
 const SHOWN_AFTER_NS: u64 = 100_000_000;
@@ -49,25 +52,6 @@ struct Anchor {
     used: Used,
 }
 
-/// By how much waits end before the thread is back on a processor.
-#[derive(Debug, Clone, Copy, Default)]
-struct Return {
-    /// All of it.
-    ns: u64,
-    /// As far as it waited for the processor.
-    delay_ns: u64,
-}
-
-impl Return {
-    /// No more than a time.
-    fn within(self, ns: u64) -> Self {
-        Self {
-            ns: self.ns.min(ns),
-            delay_ns: self.delay_ns.min(ns),
-        }
-    }
-}
-
 /// What is known of the waits of a process.
 #[derive(Debug)]
 pub struct ExactWaits {
@@ -100,6 +84,7 @@ struct Thread {
     anchor: Option<Anchor>,
     /// How waits ended last.
     back: Return,
+    lengths: Lengths,
     /// Times off the processor that are over, in order.
     ended: VecDeque<OffTime>,
     /// Since when it is blocked.
@@ -292,44 +277,44 @@ impl Thread {
         let Some(current_ns) = current_ns.filter(|begin_ns| *begin_ns <= time_ns) else {
             return;
         };
-        let mut between = None;
+        let mut returns = Vec::new().into_iter();
         if let Some(before) = self.anchor.replace(anchor) {
             let since_ns = |one: &OffTime| one.end_ns - one.begin_ns.max(before.time_ns);
-            let (mut preempted_ns, mut waits_ns) = (0, Vec::new());
+            let (mut preempted_ns, mut times) = (0, Vec::new());
             for one in self.ended.range(..over) {
                 match one.preempted {
                     true => preempted_ns += since_ns(one),
-                    false => waits_ns.push(since_ns(one)),
+                    false => times.push(Between {
+                        off_ns: one.end_ns - one.begin_ns,
+                        since_ns: since_ns(one),
+                    }),
                 }
             }
-            let blocked_ns =
-                waits_ns.iter().sum::<u64>() + time_ns - current_ns.max(before.time_ns);
+            let blocked_ns = times.iter().map(|one| one.since_ns).sum::<u64>() + time_ns
+                - current_ns.max(before.time_ns);
             let cpu_ns = used.cpu_ns.saturating_sub(before.used.cpu_ns);
             let delay_ns = used.delay_ns.saturating_sub(before.used.delay_ns);
             let truly_ns = (time_ns - before.time_ns).saturating_sub(cpu_ns + delay_ns);
-            waits_ns.sort_unstable();
-            let count = waits_ns.len() as u64;
             let together = Return {
                 ns: blocked_ns.saturating_sub(truly_ns),
                 delay_ns: delay_ns.saturating_sub(preempted_ns),
             };
             // Of later ones without a look the mean is known.
+            let count = times.len() as u64;
             if let (Some(ns), Some(delay_ns)) = (
                 together.ns.checked_div(count),
                 together.delay_ns.checked_div(count),
             ) {
                 self.back = Return { ns, delay_ns };
             }
-            let each = Return {
-                ns: of_each(&waits_ns, together.ns),
-                delay_ns: of_each(&waits_ns, together.delay_ns),
-            };
-            between = Some((before.time_ns, each));
+            let each = self.lengths.distribute(&times, together);
+            self.lengths.learn(&times, &each);
+            returns = each.into_iter();
         }
         for off in self.ended.drain(..over).collect::<Vec<_>>() {
-            let back = match between {
-                Some((since_ns, each)) => each.within(off.end_ns - off.begin_ns.max(since_ns)),
-                None => self.back,
+            let back = match off.preempted {
+                true => Return::default(),
+                false => returns.next().unwrap_or(self.back),
             };
             self.end(off, back, out);
         }
@@ -495,19 +480,6 @@ impl Thread {
         out.extend(together.map(WaitRecord::Past));
         self.tried.0 = self.unnamed.len();
     }
-}
-
-/// Distributes a correction over times, in ascending order: the maximum that is taken off each, so that `together_ns` is taken off in all. Times shorter than that become 0.
-fn of_each(times_ns: &[u64], together_ns: u64) -> u64 {
-    let mut left_ns = together_ns;
-    for (at, time_ns) in times_ns.iter().enumerate() {
-        let each_ns = left_ns / (times_ns.len() - at) as u64;
-        if each_ns <= *time_ns {
-            return each_ns;
-        }
-        left_ns -= time_ns;
-    }
-    times_ns.last().copied().unwrap_or(0)
 }
 
 /// Whether it is not the profiler that waits.

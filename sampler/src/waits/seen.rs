@@ -121,7 +121,7 @@ fn within_reach(near: [Vec<&SeenWait>; 2], time_ns: u64) -> Vec<&SeenWait> {
 }
 
 /// Where a length stands.
-fn step(length_ns: u64) -> i32 {
+pub(super) fn step(length_ns: u64) -> i32 {
     // The C library's logarithm of old systems has another version.
     let length_ns = length_ns.max(1);
     let power = length_ns.ilog2();
