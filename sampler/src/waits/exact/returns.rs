@@ -42,7 +42,7 @@ impl Lengths {
     /// Takes in times off the processor between two looks and what of them was the return: one alone is known exactly, and others where little was taken off.
     pub(super) fn learn(&mut self, times: &[Between], returns: &[Return]) {
         for (time, back) in times.iter().zip(returns) {
-            if times.len() == 1 || back.ns <= time.off_ns / 16 {
+            if times.len() == 1 || back.ns <= time.off_ns / 8 {
                 let length_ns = time.off_ns - back.ns;
                 self.newest.insert(step(length_ns), length_ns);
             }
