@@ -37,6 +37,10 @@ enum EfficiencyKey {
     Kernel,
     /// The rank
     Rank,
+    /// The modules of PyTorch that called operators, also as a tree; needs with_stack=True
+    Module,
+    /// The function of Python, outside of PyTorch's own files, that called operators; needs with_stack=True
+    Line,
 }
 
 /// The peaks of a file.
@@ -58,6 +62,8 @@ impl EfficiencyOptions {
                 EfficiencyKey::Category => By::Category,
                 EfficiencyKey::Kernel => By::Kernel,
                 EfficiencyKey::Rank => By::Rank,
+                EfficiencyKey::Module => By::Module,
+                EfficiencyKey::Line => By::Line,
             },
             target: self.target,
             peaks: self

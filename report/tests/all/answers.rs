@@ -11,7 +11,7 @@ mod schema;
 #[path = "../../../databases/tests/mutations/seeds.rs"]
 mod seeds;
 
-const QUESTIONS: [&[&str]; 22] = [
+const QUESTIONS: [&[&str]; 24] = [
     &["summary"],
     &["advice"],
     &["timeline"],
@@ -34,6 +34,8 @@ const QUESTIONS: [&[&str]; 22] = [
     &["collectives"],
     &["efficiency"],
     &["efficiency", "--by", "kernel"],
+    &["efficiency", "--by", "module"],
+    &["efficiency", "--by", "line"],
 ];
 
 /// What the command writes as JSON; nothing where it has no answer.

@@ -143,6 +143,9 @@ pub struct HostSlice {
     pub shapes: TextId,
     /// All that the trace says of an operator's arguments, as [`crate::work::Arguments`] reads it, if that was asked for ([`Kinds::arguments`]); else empty.
     pub arguments: TextId,
+    /// Of operators of PyTorch, if [`Kinds::arguments`] was asked for: one more than the number that autograd gives to an operator and to the one that computes its gradient.
+    /// 0: none.
+    pub sequence: u64,
     /// Of operators, functions and ranges of one thread that begin and end together, those with smaller numbers are outside; 0: they come in this order.
     pub number: u64,
     /// How many slices of the same track contain it, or [`HostSlice::UNKNOWN_DEPTH`].

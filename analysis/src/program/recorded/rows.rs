@@ -61,6 +61,11 @@ impl RecordedRows {
         ]);
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Brings them into the order of time, the outer ones first.
     pub(crate) fn sort(&mut self) {
         self.rows.sort();

@@ -173,7 +173,15 @@ fn every_busy_nanosecond_is_in_one_row_whatever_tells_rows_apart() {
     );
     events.push(copy);
     let text = file("AMD Instinct MI300X", &events);
-    for by in [By::Shapes, By::Operator, By::Category, By::Kernel, By::Rank] {
+    for by in [
+        By::Shapes,
+        By::Operator,
+        By::Category,
+        By::Kernel,
+        By::Rank,
+        By::Module,
+        By::Line,
+    ] {
         let options = Options {
             by,
             ..Options::default()
@@ -673,4 +681,162 @@ fn a_row_of_which_a_part_has_figures_says_which() {
         why,
         "for 90.0 % of the busy time: no model of this operator"
     );
+}
+
+/// A frame of Python or of a module.
+fn frame(name: &str, at: u64, duration: u64) -> String {
+    event(
+        "python_function",
+        name,
+        &format!("{at}.000"),
+        &format!("{duration}.000"),
+        "",
+    )
+}
+
+/// Gradients are computed by a thread without frames, and belong to the modules of the operators that have their numbers.
+#[test]
+fn gradients_belong_to_the_modules_of_their_operators() {
+    let of_autograd = |name: &str, tid: u32, at: u64, number: i64| {
+        let args = format!(r#""Sequence number": {number}, "Fwd thread id": 0"#);
+        let one = event("cpu_op", name, &format!("{at}.000"), "40.000", &args);
+        one.replace("4712", &tid.to_string())
+    };
+    let launch = |tid: u32, at: u64, link: u64, ran: u64| {
+        let args = format!(r#""correlation": {link}"#);
+        let call = event(
+            "cuda_runtime",
+            "hipLaunchKernel",
+            &format!("{at}.000"),
+            "1.000",
+            &args,
+        );
+        let begin = (10_000 + at).to_string();
+        let more = format!(", {args}");
+        let ran = kernel("any", &begin, &ran.to_string(), 0, 0, &more);
+        [call.replace("4712", &tid.to_string()), ran]
+    };
+    let backward = "autograd::engine::evaluate_function: MmBackward0";
+    let mut events = vec![
+        frame("nn.Module: Model_0", 0, 500),
+        frame("nn.Module: Linear_0", 100, 100),
+        // It has no gradient, and so the number of the next one that has.
+        of_autograd("aten::arange", 4712, 10, 7),
+        of_autograd("aten::mm", 4712, 110, 7),
+        of_autograd("aten::sum", 4712, 300, 8),
+        // Not in a module.
+        of_autograd("aten::mse_loss", 4712, 600, 9),
+        of_autograd(backward, 4713, 1_000, 9),
+        of_autograd(backward, 4713, 1_100, 8),
+        of_autograd(backward, 4713, 1_200, 7),
+        // An operator of the forward pass on another thread has the number of another one.
+        of_autograd("aten::add", 4713, 1_300, 7),
+    ];
+    for (tid, at, link, ran) in [
+        (4712, 120, 1, 10),
+        (4713, 1_010, 2, 3),
+        (4713, 1_110, 3, 4),
+        (4713, 1_210, 4, 20),
+        (4713, 1_310, 5, 5),
+    ] {
+        events.extend(launch(tid, at, link, ran));
+    }
+    let options = Options {
+        by: By::Module,
+        ..Options::default()
+    };
+    let (rows, busy_ns) = answered(&file("AMD Instinct MI300X", &events), options);
+    assert_eq!(busy_ns, 42_000);
+    for (module, busy_ns) in [("Model / Linear", 30_000), ("Model", 4_000)] {
+        let row = row(&rows, "module", module);
+        assert_eq!(row["busy_ns"].as_u64(), Some(busy_ns), "{rows:#?}");
+    }
+    let outside = rows.iter().find(|row| row["module"].is_null());
+    assert_eq!(outside.and_then(|row| row["busy_ns"].as_u64()), Some(8_000));
+}
+
+/// Two calls of a model: each of its layers has two products, of 10 µs and more; the model itself one.
+#[test]
+fn modules_are_a_tree_whose_layers_are_together() {
+    let product = [TWO, "[[64, 64], [64, 64]]", NO_VALUES];
+    let (mut events, mut number, mut at, mut gpu_at) = (Vec::new(), 1, 0, 10_000);
+    let mut mm = |at: u64, ran: u64, events: &mut Vec<String>| {
+        events.extend(operator(number, "aten::mm", product, at, &[(gpu_at, ran)]));
+        number += 1;
+        gpu_at += ran;
+    };
+    for _ in 0..2 {
+        events.push(frame("train.py(7): step", at, 1_000));
+        events.push(frame("nn.Module: Model_0", at + 1, 900));
+        for layer in 0..3 {
+            let begin = at + 10 + layer * 200;
+            events.push(frame(&format!("nn.Module: Layer_{layer}"), begin, 190));
+            for linear in 0..2 {
+                let inner = begin + 5 + linear * 80;
+                let name = format!("nn.Module: Linear_{}", 2 * layer + linear);
+                events.push(frame(&name, inner, 70));
+                events.push(frame(
+                    "torch/nn/modules/linear.py(113): forward",
+                    inner + 1,
+                    60,
+                ));
+                mm(inner + 2, 10 + layer, &mut events);
+            }
+        }
+        mm(at + 800, 7, &mut events);
+        at += 2_000;
+    }
+    // Without a module.
+    mm(at, 5, &mut events);
+    let text = file("AMD Instinct MI300X", &events);
+    let asked = |by| {
+        let mut efficiency = Efficiency::new(Options {
+            by,
+            ..Options::default()
+        });
+        let (model, batch) = read_bytes(text.as_bytes(), efficiency.needs());
+        efficiency.take(&batch);
+        efficiency.answer(&model, "run")
+    };
+    let answer = asked(By::Module);
+    let tree = rows(&answer, "efficiency_modules");
+    let seen: Vec<_> = tree
+        .iter()
+        .map(|row| {
+            let number = |key: &str| row[key].as_u64().unwrap_or(u64::MAX);
+            (
+                row["module"].as_str().unwrap_or(""),
+                ["instances", "count", "total_ns", "own_ns"].map(number),
+                row["worst"].as_str(),
+            )
+        })
+        .collect();
+    let linears = 2 * 2 * (10 + 11 + 12) * 1_000;
+    let whole = linears + 14_000;
+    assert_eq!(
+        seen,
+        [
+            ("Model", [1, 2, whole, 14_000], None),
+            ("  3 \u{d7} Layer", [3, 6, linears, 0], Some("Layer_2")),
+            (
+                "    6 \u{d7} Linear",
+                [6, 12, linears, linears],
+                Some("Linear_4")
+            ),
+        ]
+    );
+    near(&tree[1]["mean_ns"], linears as f64 / 3.0);
+    assert_eq!(tree[1]["worst_ns"].as_u64(), Some(48_000));
+    let flop = 2.0 * 64_f64.powi(3) * 12.0;
+    near(&tree[2]["tflop_per_s"], flop / linears as f64 / 1e3);
+    // Rows have what was launched in the innermost module.
+    let by_module = rows(&answer, "efficiency");
+    let linear = row(&by_module, "module", "Model / Layer / Linear");
+    assert_eq!(linear["busy_ns"].as_u64(), Some(linears));
+    let outside = by_module.iter().find(|row| row["module"].is_null());
+    assert_eq!(outside.and_then(|row| row["busy_ns"].as_u64()), Some(5_000));
+    let by_line = rows(&asked(By::Line), "efficiency");
+    let step = row(&by_line, "function", "step (train.py:7)");
+    assert_eq!(step["busy_ns"].as_u64(), Some(whole));
+    assert_eq!(sum(&by_line, "busy_ns"), whole + 5_000);
 }

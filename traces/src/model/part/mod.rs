@@ -156,6 +156,7 @@ impl Part {
                 bytes: _,
                 address: _,
                 stream: _,
+                sequence: _,
                 number: _,
                 depth: _,
                 kind: _,

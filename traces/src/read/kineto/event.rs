@@ -45,6 +45,8 @@ pub(super) struct Args {
     pub(super) input_dimensions: Span,
     pub(super) input_strides: Span,
     pub(super) input_values: Span,
+    /// The number of an operator in autograd.
+    pub(super) sequence: Span,
     /// Of descriptions of processes and threads.
     pub(super) name: Span,
     pub(super) labels: Span,
@@ -172,6 +174,7 @@ impl Args {
                 b"Input Dims" | b"Input dims" => &mut self.input_dimensions,
                 b"Input Strides" => &mut self.input_strides,
                 b"Concrete Inputs" => &mut self.input_values,
+                b"Sequence number" => &mut self.sequence,
                 b"name" => &mut self.name,
                 b"labels" => &mut self.labels,
                 b"rank" => &mut self.rank,

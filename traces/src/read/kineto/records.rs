@@ -404,6 +404,14 @@ impl Records {
                 }
                 _ => TextId::EMPTY,
             },
+            sequence: match kind {
+                HostKind::Operator if self.kinds.arguments => {
+                    let number = number(event.args.sequence.of(bytes));
+                    let number = number.and_then(|number| u64::try_from(number).ok());
+                    number.map_or(0, |number| number.saturating_add(1))
+                }
+                _ => 0,
+            },
             number: match kind {
                 HostKind::Operator | HostKind::Function | HostKind::Range => {
                     number_of(source, &name_bytes)

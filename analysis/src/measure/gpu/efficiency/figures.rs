@@ -1,6 +1,6 @@
 //! Sums of a row: times, and what of them has figures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Sums. Times are nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +18,8 @@ pub(super) struct Figures {
     /// Bytes, and the durations of what they are known of.
     pub(super) bytes: u128,
     pub(super) bytes_ns: u64,
+    /// The types that matrices are multiplied in.
+    pub(super) computed_in: BTreeSet<&'static str>,
     /// The least time for the operations, for the bytes, and for whichever takes longer, as the GPU's peaks have it.
     pub(super) least_compute_ns: f64,
     pub(super) least_memory_ns: f64,
@@ -57,6 +59,12 @@ impl Figures {
     pub(super) fn intensity(&self) -> Option<f64> {
         (self.flop > 0 && self.bytes > 0 && self.flop_ns == self.bytes_ns)
             .then(|| self.flop as f64 / self.bytes as f64)
+    }
+
+    /// The types that matrices are multiplied in, if they are.
+    pub(super) fn computed_in(&self) -> Option<String> {
+        let names: Vec<&str> = self.computed_in.iter().copied().collect();
+        (!names.is_empty()).then(|| names.join(", "))
     }
 
     /// What the least time goes to.
@@ -103,6 +111,7 @@ impl Figures {
         self.flop_ns = self.flop_ns.saturating_add(other.flop_ns);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.bytes_ns = self.bytes_ns.saturating_add(other.bytes_ns);
+        self.computed_in.extend(&other.computed_in);
         self.least_compute_ns += other.least_compute_ns;
         self.least_memory_ns += other.least_memory_ns;
         self.least_ns += other.least_ns;

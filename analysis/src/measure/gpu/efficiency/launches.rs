@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::By;
+use super::gradients::NumberedRow;
 use crate::containers::packed_rows::PackedRows;
 use crate::measure::gpu::launch::join::{Call, Join, Operation};
 use crate::program::recorded::RecordedRows;
@@ -27,6 +29,10 @@ pub(super) type LaunchRow = [u64; 5];
 pub(super) struct OfThread {
     pub(super) launches: PackedRows<5>,
     pub(super) operators: RecordedRows,
+    /// Functions of Python, and modules, where those are asked for.
+    pub(super) functions: RecordedRows,
+    /// Operators that have a number in autograd, likewise.
+    pub(super) numbered: PackedRows<4>,
 }
 
 /// All of them.
@@ -41,10 +47,25 @@ pub(super) struct Launches {
 }
 
 impl Launches {
-    /// Takes in a batch.
-    pub(super) fn take(&mut self, batch: &Batch) {
+    /// Takes in a batch; functions if they are asked for.
+    pub(super) fn take(&mut self, batch: &Batch, by: By) {
+        let with_functions = matches!(by, By::Module | By::Line);
         let mut joins = std::mem::take(&mut self.joins);
         for slice in &batch.host {
+            if with_functions && slice.kind == HostKind::Function && RecordedRows::is_one(slice) {
+                let of_thread = self.threads.entry(slice.thread).or_default();
+                of_thread.functions.push(slice);
+            }
+            if with_functions && slice.sequence > 0 && RecordedRows::is_one(slice) {
+                let row: NumberedRow = [
+                    slice.start_ns,
+                    u64::MAX - slice.end_ns,
+                    slice.sequence,
+                    slice.name.index() as u64,
+                ];
+                let of_thread = self.threads.entry(slice.thread).or_default();
+                of_thread.numbered.push(row);
+            }
             if slice.kind == HostKind::Operator && RecordedRows::is_one(slice) {
                 let of_thread = self.threads.entry(slice.thread).or_default();
                 of_thread.operators.push(&HostSlice {

@@ -4,6 +4,10 @@
 //! |---|---|
 //! | `launches` | operations of GPUs with the operators that they were launched in |
 //! | `pieces` | what one call of an operator ran, as a row of its own kind |
+//! | `contexts`, `modules` | where in the program operators were called; modules as a tree |
+//! | `gradients` | which operators compute the gradients of which |
+//! | `sequences` | what calls do one after the other: chains over one tensor, equal products |
+//! | `works` | what each call has to do |
 //! | `busy` | whose each busy nanosecond is |
 //! | `figures` | sums: times, operations, bytes, least times, reasons |
 //! | `rows` | what rows are told apart by, and the figures of each |
@@ -12,11 +16,16 @@
 //! Every busy nanosecond of a GPU is in one row: the sum of all rows is the busy time of `timeline`, whether a row has figures or not.
 
 mod busy;
+mod contexts;
 mod figures;
+mod gradients;
 mod launches;
+mod modules;
 mod pieces;
 mod rows;
+mod sequences;
 mod tables;
+mod works;
 
 use crate::measure::{Measure, NO_OPERATION, notes};
 use crate::table::Answer;
@@ -40,6 +49,10 @@ pub enum By {
     Kernel,
     /// Rank.
     Rank,
+    /// The modules of PyTorch that called operators, by their classes.
+    Module,
+    /// The functions of Python that called operators.
+    Line,
 }
 
 /// How the question is asked.
@@ -82,12 +95,12 @@ impl Measure for Efficiency {
     }
 
     fn take(&mut self, batch: &Batch) {
-        self.launches.take(batch);
+        self.launches.take(batch, self.options.by);
     }
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
         let launches = std::mem::take(&mut self.launches);
-        let pieces = Pieces::of(launches, model);
+        let pieces = Pieces::of(launches, self.options.by, model);
         let rows = rows::of(pieces, model, &self.options);
         let mut notes = notes(model);
         let is_empty = rows.is_empty();

@@ -6,7 +6,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::launches::{LaunchRow, Launches, What};
+use super::By;
+use super::contexts::Contexts;
+use super::gradients::Gradients;
+use super::launches::{LaunchRow, Launches, OfThread, What};
+use super::sequences::{Sequences, Step};
+use super::works::Works;
 use crate::containers::packed_rows::PackedRows;
 use crate::measure::gpu::copies::direction;
 use crate::measure::gpu::launch::contexts::walk_apart;
@@ -68,6 +73,8 @@ pub(super) struct Key {
     pub(super) flaw: Flaw,
     /// Which kernels or copies, by the number of their set.
     pub(super) ran: u32,
+    /// Where it was called, by the number of its context.
+    pub(super) context: u32,
 }
 
 /// Sums over pieces of one kind.
@@ -87,7 +94,7 @@ pub(super) struct Sums {
 }
 
 /// All pieces, by kind.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pieces {
     pub(super) kinds: Vec<(Key, Sums)>,
     numbers: HashMap<Key, u32>,
@@ -96,6 +103,11 @@ pub(super) struct Pieces {
     set_numbers: HashMap<Vec<TextId>, u32>,
     /// By GPU: begin, end counted from above, and kind of each operation.
     pub(super) devices: Vec<PackedRows<3>>,
+    /// What calls do one after the other.
+    pub(super) sequences: Sequences,
+    pub(super) works: Works,
+    /// Modules or functions, where those are asked for.
+    pub(super) contexts: Contexts,
 }
 
 /// What one call has run so far.
@@ -107,6 +119,7 @@ struct Piece {
     bytes: u64,
     silent: u64,
     is_within: bool,
+    context: u32,
 }
 
 impl Piece {
@@ -129,9 +142,18 @@ type Owner = (u32, bool);
 
 impl Pieces {
     /// Gathers all launches.
-    pub(super) fn of(mut launches: Launches, model: &Model) -> Self {
+    pub(super) fn of(mut launches: Launches, by: By, model: &Model) -> Self {
         launches.settle();
-        let mut pieces = Self::default();
+        let mut pieces = Self {
+            kinds: Vec::new(),
+            numbers: HashMap::new(),
+            sets: Vec::new(),
+            set_numbers: HashMap::new(),
+            devices: Vec::new(),
+            sequences: Sequences::default(),
+            works: Works::default(),
+            contexts: Contexts::new(by),
+        };
         let mut models: HashMap<TextId, bool> = HashMap::new();
         let mut has_model = |name: TextId| {
             *models
@@ -139,7 +161,8 @@ impl Pieces {
                 .or_insert_with(|| has_model(model.text(name)))
         };
         let mut threads = std::mem::take(&mut launches.threads);
-        for of_thread in threads.values_mut() {
+        let gradients = Gradients::of(&mut threads, &mut pieces.contexts, model);
+        for (&thread, of_thread) in &mut threads {
             of_thread.launches.sort();
             of_thread.operators.sort();
             let mut places = Vec::new();
@@ -149,18 +172,83 @@ impl Pieces {
                 |_, place| places.push(place),
             );
             let owners = owners(&places, &nodes, &mut has_model, model);
-            pieces.add_thread(
-                &launches,
-                model,
-                of_thread.launches.iter().zip(owners),
-                &nodes,
-            );
+            let rows = of_thread.launches.iter().zip(owners.iter().copied());
+            pieces.order(&launches, model, rows, &nodes);
+            let process = model.threads.get(thread.index()).map(|one| one.process);
+            let contexts = pieces.contexts_of(of_thread, model);
+            let contexts = match process {
+                Some(process) => gradients.filled(contexts, of_thread, process, model),
+                None => contexts,
+            };
+            let rows = of_thread.launches.iter().zip(owners).zip(contexts);
+            pieces.add_thread(&launches, model, rows, &nodes);
         }
         launches.unlinked.sort();
         let unlinked = std::mem::take(&mut launches.unlinked);
-        let unlinked = unlinked.iter().map(|row| (row, (0, false)));
+        let unlinked = unlinked.iter().map(|row| ((row, (0, false)), 0));
         pieces.add_thread(&launches, model, unlinked, &[]);
         pieces
+    }
+
+    /// The context of each launch of a thread.
+    fn contexts_of(&mut self, of_thread: &mut OfThread, model: &Model) -> Vec<u32> {
+        if of_thread.functions.is_empty() {
+            return vec![0; of_thread.launches.len()];
+        }
+        of_thread.functions.sort();
+        let mut places = Vec::new();
+        let functions = of_thread.functions.iter();
+        let nodes = walk_apart(&of_thread.launches, functions, |_, place| {
+            places.push(place)
+        });
+        let found = self.contexts.of_functions(&nodes, model);
+        self.contexts.add_calls(&nodes, &found);
+        places.iter().map(|&place| found[place as usize]).collect()
+    }
+
+    /// Tells the calls of a thread, in the order of time, to what is found in their order. What is of no operator, or has no work of its own, stands between them.
+    fn order(
+        &mut self,
+        launches: &Launches,
+        model: &Model,
+        rows: impl Iterator<Item = (LaunchRow, Owner)>,
+        nodes: &[(u32, Scope)],
+    ) {
+        let mut now: Option<(u32, Step)> = None;
+        for (row, (owner, is_within)) in rows {
+            let what = launches.what(&row);
+            let device = DeviceId::new((row[3] & u64::from(u32::MAX)) as usize);
+            let name = TextId::at((row[3] >> 32) as usize);
+            let is_work = sort(what, name, owner != 0, model) == Sort::Work;
+            let is_one = is_work && owner != 0 && !is_within && !what.is_of_graph && row[2] > 0;
+            if let Some((number, step)) = &mut now
+                && is_one
+                && *number == owner
+                && step.device == device
+            {
+                step.ran_ns = step.ran_ns.saturating_add(row[2]);
+                continue;
+            }
+            if let Some((_, step)) = now.take() {
+                self.sequences.step(step, &mut self.works, model);
+            }
+            if !is_one {
+                self.sequences.interrupt();
+                continue;
+            }
+            let (_, scope) = nodes[owner as usize];
+            let step = Step {
+                operator: scope.name,
+                arguments: scope.shapes,
+                device,
+                ran_ns: row[2],
+            };
+            now = Some((owner, step));
+        }
+        if let Some((_, step)) = now {
+            self.sequences.step(step, &mut self.works, model);
+        }
+        self.sequences.interrupt();
     }
 
     /// The operations of a thread with the calls that they belong to, in the order of time.
@@ -168,12 +256,12 @@ impl Pieces {
         &mut self,
         launches: &Launches,
         model: &Model,
-        rows: impl Iterator<Item = (LaunchRow, Owner)>,
+        rows: impl Iterator<Item = ((LaunchRow, Owner), u32)>,
         nodes: &[(u32, Scope)],
     ) {
         let mut open: HashMap<PieceKey, Piece> = HashMap::new();
         let mut outermost = 0;
-        for (row, (owner, is_within)) in rows {
+        for ((row, (owner, is_within)), context) in rows {
             let what = launches.what(&row);
             let device = DeviceId::new((row[3] & u64::from(u32::MAX)) as usize);
             let name = TextId::at((row[3] >> 32) as usize);
@@ -186,7 +274,10 @@ impl Pieces {
             };
             let key = (owner, device, sort, origin);
             if origin != Origin::Operator {
-                let mut piece = Piece::default();
+                let mut piece = Piece {
+                    context,
+                    ..Piece::default()
+                };
                 piece.add(name, &row, what);
                 self.add(key, piece, Flaw::None, nodes);
                 continue;
@@ -196,7 +287,11 @@ impl Pieces {
             if std::mem::replace(&mut outermost, outer) != outer {
                 self.close(&mut open, nodes);
             }
-            let piece = open.entry(key).or_default();
+            // A call is of where its first operation was launched.
+            let piece = open.entry(key).or_insert_with(|| Piece {
+                context,
+                ..Piece::default()
+            });
             piece.is_within = is_within;
             piece.add(name, &row, what);
         }
@@ -250,6 +345,7 @@ impl Pieces {
                 flaw => flaw,
             },
             ran,
+            context: piece.context,
         };
         let kinds = &mut self.kinds;
         let number = *self.numbers.entry(key).or_insert_with(|| {

@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::busy;
 use super::figures::Figures;
+use super::modules::{Module, tree};
 use super::pieces::{Flaw, Key, Origin, Pieces, Sort, Sums};
+use super::sequences::{Chain, Repeat};
+use super::works::Works;
 use super::{By, Options};
 use rsys_traces::model::{DeviceId, Model, TextId};
 use rsys_traces::work::peaks::{Peaks, peaks_of};
 use rsys_traces::work::{
-    Arguments, Category, Scalar, Why, Work, category_of_kernel, category_of_operator, work,
+    Arguments, Category, Engine, Scalar, Why, Work, category_of_kernel, category_of_operator,
 };
 
 /// What tells rows apart. What does not is empty.
@@ -28,6 +31,8 @@ pub(super) struct RowKey {
     pub(super) rank: Option<u64>,
     /// Copies over the link to the host are rows of their own.
     pub(super) is_of_link: bool,
+    /// The modules, or the function, in which it was called, where those tell rows apart.
+    pub(super) context: String,
     /// Why there is no figure, where shapes tell rows apart: those that cannot be read look alike.
     pub(super) why: String,
 }
@@ -49,6 +54,12 @@ pub(super) struct Rows {
     pub(super) best: BTreeMap<Category, f64>,
     /// Shares above 1 were reached.
     pub(super) is_beyond: bool,
+    /// Elementwise operators over one tensor, one after the other; the largest saving first.
+    pub(super) chains: Vec<Chain>,
+    /// Equal products, one after the other; the longest first.
+    pub(super) repeats: Vec<Repeat>,
+    /// Modules as a tree, where they are asked for.
+    pub(super) modules: Vec<Module>,
 }
 
 impl Rows {
@@ -81,10 +92,10 @@ pub(super) fn of(mut pieces: Pieces, model: &Model, options: &Options) -> Rows {
     }
     // What is small is told apart first, by all that counts for its figures.
     let mut details: Vec<(RowKey, Figures)> = Vec::with_capacity(order.len());
-    let mut known = Known::default();
+    let mut works = std::mem::take(&mut pieces.works);
     for &at in &order {
         let (key, sums) = &pieces.kinds[at];
-        let figures = known.figures(key, sums, &labels, model, options);
+        let figures = figures(&mut works, key, sums, &labels, model, options);
         let mut full = labels.full(key);
         full.why = figures.reason().unwrap_or_default().to_owned();
         details.push((full, figures));
@@ -92,7 +103,8 @@ pub(super) fn of(mut pieces: Pieces, model: &Model, options: &Options) -> Rows {
     let best = best(&details);
     let mut rows: BTreeMap<RowKey, Figures> = BTreeMap::new();
     let mut devices: BTreeMap<DeviceId, Figures> = BTreeMap::new();
-    for (key, mut figures) in details {
+    let mut of_contexts: BTreeMap<u32, Figures> = BTreeMap::new();
+    for (&at, (key, mut figures)) in order.iter().zip(details) {
         let of_family = key.category.and_then(|category| best.get(&category));
         figures.back_at_peak_ns = figures.back_at(1.0);
         figures.back_ns = match (options.target, of_family) {
@@ -103,6 +115,8 @@ pub(super) fn of(mut pieces: Pieces, model: &Model, options: &Options) -> Rows {
         if let Some(device) = key.device {
             devices.entry(device).or_default().add(&figures);
         }
+        let context = pieces.kinds[at].0.context;
+        of_contexts.entry(context).or_default().add(&figures);
         rows.entry(shortened(key, options.by, model))
             .or_default()
             .add(&figures);
@@ -120,6 +134,12 @@ pub(super) fn of(mut pieces: Pieces, model: &Model, options: &Options) -> Rows {
         devices,
         best,
         is_beyond,
+        chains: pieces.sequences.chains(model),
+        repeats: pieces.sequences.repeats(model, &mut works, options),
+        modules: match options.by {
+            By::Module => tree(&pieces.contexts, of_contexts, model),
+            _ => Vec::new(),
+        },
     }
 }
 
@@ -202,6 +222,10 @@ fn shortened(full: RowKey, by: By, model: &Model) -> RowKey {
                 .and_then(|device| model.process(model.device(device).process).rank),
             ..RowKey::default()
         },
+        By::Module | By::Line => RowKey {
+            context: full.context,
+            ..RowKey::default()
+        },
     }
 }
 
@@ -215,6 +239,7 @@ struct Labels<'m> {
     shapes: HashMap<TextId, (String, String)>,
     /// Where each GPU stands in tables.
     places: Vec<usize>,
+    contexts: Vec<String>,
 }
 
 impl<'m> Labels<'m> {
@@ -246,6 +271,7 @@ impl<'m> Labels<'m> {
         Self {
             model,
             places,
+            contexts: pieces.contexts.texts(model),
             sets,
             are_rounded,
             shapes,
@@ -274,6 +300,11 @@ impl<'m> Labels<'m> {
                 .unwrap_or(usize::MAX),
             device: Some(key.device),
             is_of_link: key.sort == Sort::HostCopy,
+            context: self
+                .contexts
+                .get(key.context as usize)
+                .cloned()
+                .unwrap_or_default(),
             ..RowKey::default()
         }
     }
@@ -291,75 +322,63 @@ fn category(key: &Key, operator: &str, ran: &str) -> Category {
     }
 }
 
-/// The work of calls, each found once.
-#[derive(Default)]
-struct Known {
-    works: HashMap<(TextId, TextId), Result<Work, Why>>,
-}
-
-impl Known {
-    fn figures(
-        &mut self,
-        key: &Key,
-        sums: &Sums,
-        labels: &Labels<'_>,
-        model: &Model,
-        options: &Options,
-    ) -> Figures {
-        let mut figures = Figures {
-            calls: sums.calls,
-            operations: sums.operations,
-            busy_ns: sums.busy_ns,
-            ran_ns: sums.ran_ns,
-            ..Figures::default()
-        };
-        let device = model.device(key.device);
-        let peaks = peaks_of(&device.name, &options.peaks);
-        let outcome = match (key.sort, key.origin) {
-            _ if key.flaw != Flaw::None => Err(flaw(key.flaw).to_owned()),
-            (Sort::Communication, _) => {
-                Err("rsys-report collectives says how fast collectives were".to_owned())
-            }
-            (Sort::OtherCopy, _) => {
-                Err("the direction of its copies is not in the trace".to_owned())
-            }
-            (Sort::HostCopy | Sort::LocalCopy | Sort::Fill, _) => {
-                copied(&mut figures, key, sums, peaks)
-            }
-            (Sort::Work, Origin::Operator) => {
-                let work = self
-                    .works
-                    .entry((key.operator, key.arguments))
-                    .or_insert_with(|| work(model.text(key.operator), model.text(key.arguments)));
-                let is_rounded = labels
-                    .are_rounded
-                    .get(key.ran as usize)
-                    .copied()
-                    .unwrap_or(false);
-                match work {
-                    Ok(work) => worked(&mut figures, work, peaks, is_rounded),
-                    Err(why) => Err(why.to_string()),
-                }
-            }
-            (Sort::Work, Origin::NoOperator) => {
-                Err("it was launched outside of operators that were recorded".to_owned())
-            }
-            (Sort::Work, Origin::Graph) => {
-                Err("it is of a graph, whose operators ran when it was captured".to_owned())
-            }
-            (Sort::Work, Origin::Unknown) => {
-                Err("the call that launched it is not in the trace".to_owned())
-            }
-        };
-        let outcome = outcome.and_then(|()| match peaks {
-            Some(_) => Ok(()),
-            None => Err(no_peaks(&device.name)),
-        });
-        if let Err(reason) = outcome {
-            figures.reasons.insert(reason, sums.busy_ns);
+/// The figures of pieces of one kind.
+fn figures(
+    works: &mut Works,
+    key: &Key,
+    sums: &Sums,
+    labels: &Labels<'_>,
+    model: &Model,
+    options: &Options,
+) -> Figures {
+    let mut figures = Figures {
+        calls: sums.calls,
+        operations: sums.operations,
+        busy_ns: sums.busy_ns,
+        ran_ns: sums.ran_ns,
+        ..Figures::default()
+    };
+    let device = model.device(key.device);
+    let peaks = peaks_of(&device.name, &options.peaks);
+    let outcome = match (key.sort, key.origin) {
+        _ if key.flaw != Flaw::None => Err(flaw(key.flaw).to_owned()),
+        (Sort::Communication, _) => {
+            Err("rsys-report collectives says how fast collectives were".to_owned())
         }
-        figures
+        (Sort::OtherCopy, _) => Err("the direction of its copies is not in the trace".to_owned()),
+        (Sort::HostCopy | Sort::LocalCopy | Sort::Fill, _) => {
+            copied(&mut figures, key, sums, peaks)
+        }
+        (Sort::Work, Origin::Operator) => {
+            let work = works.of(key.operator, key.arguments, model);
+            let is_rounded = labels
+                .are_rounded
+                .get(key.ran as usize)
+                .copied()
+                .unwrap_or(false);
+            match work {
+                Ok(work) => worked(&mut figures, work, peaks, is_rounded),
+                Err(why) => Err(why.to_string()),
+            }
+        }
+        (Sort::Work, Origin::NoOperator) => {
+            Err("it was launched outside of operators that were recorded".to_owned())
+        }
+        (Sort::Work, Origin::Graph) => {
+            Err("it is of a graph, whose operators ran when it was captured".to_owned())
+        }
+        (Sort::Work, Origin::Unknown) => {
+            Err("the call that launched it is not in the trace".to_owned())
+        }
+    };
+    let outcome = outcome.and_then(|()| match peaks {
+        Some(_) => Ok(()),
+        None => Err(no_peaks(&device.name)),
+    });
+    if let Err(reason) = outcome {
+        figures.reasons.insert(reason, sums.busy_ns);
     }
+    figures
 }
 
 fn flaw(flaw: Flaw) -> &'static str {
@@ -415,7 +434,7 @@ const MOST_OPERATIONS: u128 = 10_u128.pow(19);
 const MOST_BYTES: u128 = 1 << 43;
 
 /// Figures of an operator's work.
-fn worked(
+pub(super) fn worked(
     figures: &mut Figures,
     work: &Work,
     peaks: Option<&Peaks>,
@@ -441,6 +460,12 @@ fn worked(
     figures.bytes_ns = figures.ran_ns;
     if figures.bytes == 0 && figures.flop == 0 {
         return Err("one of its dimensions is 0, so there is nothing to do".to_owned());
+    }
+    if let (Engine::Matrix, Some(scalar)) = (work.engine, work.scalar) {
+        figures.computed_in.insert(match scalar {
+            Scalar::F32 if is_rounded => "tf32",
+            scalar => scalar.name(),
+        });
     }
     let Some(peaks) = peaks else {
         return Ok(());

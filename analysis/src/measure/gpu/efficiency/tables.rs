@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use super::figures::Figures;
 use super::rows::{Row, Rows};
 use super::{By, Options};
-use crate::measure::{DEVICE_COLUMNS, device_cells};
+use crate::measure::{DEVICE_COLUMNS, device_cells, unseen};
 use crate::table::{Cell, Column, Table};
 use rsys_traces::model::{DeviceId, Model};
 use rsys_traces::work::peaks::peaks_of;
 
-const FIGURES: [Column; 15] = [
+const FIGURES: [Column; 16] = [
     Column::plain("count", "count"),
     Column::plain("operations", ""),
     Column::ns("busy_ns", "busy"),
@@ -26,6 +26,7 @@ const FIGURES: [Column; 15] = [
         unit: crate::table::Unit::Bandwidth,
     },
     Column::plain("flop_per_byte", "FLOP/B"),
+    Column::plain("computed_in", ""),
     Column::plain("bound", "bound by"),
     Column::share("roofline_share", "of roofline"),
     Column::ns("give_back_ns", "could give back"),
@@ -33,12 +34,13 @@ const FIGURES: [Column; 15] = [
     Column::line("why", "no figure"),
 ];
 
-const OF_PEAKS: [Column; 9] = [
+const OF_PEAKS: [Column; 10] = [
     Column::ns("busy_ns", "busy"),
     Column::share("figures_share", "with figures"),
     Column::plain("peaks", "peaks of"),
     Column::plain("fp32_vector_tflop_per_s", "TFLOP/s: vector fp32"),
     Column::plain("fp32_matrix_tflop_per_s", "matrix fp32"),
+    Column::plain("tf32_matrix_tflop_per_s", "tf32"),
     Column::plain("bf16_matrix_tflop_per_s", "bf16"),
     Column::plain("fp8_matrix_tflop_per_s", "fp8"),
     Column {
@@ -54,11 +56,17 @@ pub(super) fn tables(rows: &Rows, model: &Model, options: &Options) -> Vec<Table
     if rows.is_empty() {
         return Vec::new();
     }
-    vec![
-        main(rows, model, options),
+    let mut tables = vec![main(rows, model, options)];
+    if options.by == By::Module {
+        tables.push(modules(rows));
+    }
+    tables.extend([
         devices(rows, model, options),
         reasons(rows),
-    ]
+        chains(rows, model),
+        repeats(rows, model),
+    ]);
+    tables
 }
 
 fn main(rows: &Rows, model: &Model, options: &Options) -> Table {
@@ -68,6 +76,7 @@ fn main(rows: &Rows, model: &Model, options: &Options) -> Table {
             Column::plain("category", "family"),
             Column::plain("types", "types"),
             Column::plain("rank", ""),
+            Column::plain("host", ""),
             Column::plain("process", ""),
             Column::plain("device", "GPU"),
             Column::line("shapes", "shapes"),
@@ -82,6 +91,8 @@ fn main(rows: &Rows, model: &Model, options: &Options) -> Table {
             Column::plain("category", "family"),
         ],
         By::Rank => &[Column::plain("rank", "rank")],
+        By::Module => &[Column::plain("module", "modules")],
+        By::Line => &[Column::plain("function", "function")],
     };
     let columns: Vec<Column> = keys.iter().copied().chain(FIGURES).collect();
     let title = "Busy time of GPUs by what they worked on, and how well it was used";
@@ -114,6 +125,7 @@ fn key_cells(row: &Row, model: &Model, by: By) -> Vec<Cell> {
                 category(),
                 text(&key.types),
                 process.and_then(|process| process.rank).into(),
+                process.map(|process| process.host.as_str()).into(),
                 process.map(|process| process.pid).into(),
                 device.map(|device| device.ordinal).into(),
                 text(&key.shapes),
@@ -123,10 +135,11 @@ fn key_cells(row: &Row, model: &Model, by: By) -> Vec<Cell> {
         By::Category => vec![category()],
         By::Kernel => vec![text(&key.ran), category()],
         By::Rank => vec![key.rank.into()],
+        By::Module | By::Line => vec![text(&key.context)],
     }
 }
 
-fn figure_cells(figures: &Figures, whole_ns: u64) -> [Cell; 15] {
+fn figure_cells(figures: &Figures, whole_ns: u64) -> [Cell; 16] {
     let is_known = figures.least_of_ns > 0;
     let back = |time_ns: f64| is_known.then(|| whole(time_ns)).into();
     [
@@ -140,6 +153,7 @@ fn figure_cells(figures: &Figures, whole_ns: u64) -> [Cell; 15] {
         figures.tflops().into(),
         figures.bytes_per_s().into(),
         figures.intensity().into(),
+        figures.computed_in().into(),
         figures.bound().into(),
         figures.share().into(),
         back(figures.back_ns),
@@ -179,7 +193,7 @@ fn devices(rows: &Rows, model: &Model, options: &Options) -> Table {
         let peaks = peaks_of(&model.device(id).name, &options.peaks);
         let rate = |rate: Option<f64>| Cell::from(rate.filter(|rate| *rate > 0.0));
         let mut cells = device_cells(model, id);
-        cells.extend::<[Cell; 9]>([
+        cells.extend::<[Cell; 10]>([
             figures.busy_ns.into(),
             share(
                 figures
@@ -190,6 +204,7 @@ fn devices(rows: &Rows, model: &Model, options: &Options) -> Table {
             peaks.map(|peaks| peaks.name.as_str()).into(),
             rate(peaks.map(|peaks| peaks.vector.fp32)),
             rate(peaks.map(|peaks| peaks.matrix.fp32)),
+            rate(peaks.map(|peaks| peaks.matrix.tf32)),
             rate(peaks.map(|peaks| peaks.matrix.bf16)),
             rate(peaks.map(|peaks| peaks.matrix.fp8)),
             rate(peaks.and_then(|peaks| peaks.bytes_per_s())),
@@ -227,6 +242,141 @@ fn reasons(rows: &Rows) -> Table {
             time_ns.into(),
             share(time_ns, whole_ns),
         ]);
+    }
+    table
+}
+
+/// Modules as a tree, each with all that it calls.
+fn modules(rows: &Rows) -> Table {
+    let columns = [
+        Column::plain("module", "module"),
+        Column::plain("path", ""),
+        Column::plain("class", ""),
+        Column::plain("depth", ""),
+        Column::plain("instances", ""),
+        Column::plain("count", "calls"),
+        Column::ns("total_ns", "busy"),
+        Column::share("total_share", "share"),
+        Column::ns("own_ns", "itself"),
+        Column::ns("mean_ns", "mean of them"),
+        Column::plain("worst", "worst"),
+        Column::ns("worst_ns", ""),
+        Column::plain("tflop_per_s", "TFLOP/s"),
+        Column {
+            key: "bytes_per_s",
+            title: "memory",
+            unit: crate::table::Unit::Bandwidth,
+        },
+        Column::share("roofline_share", "of roofline"),
+        Column::ns("give_back_ns", "could give back"),
+    ];
+    let title = "Modules with all that they call";
+    let mut table = Table::new("efficiency_modules", title, &columns);
+    table.rows_in_text = 60;
+    let whole_ns: u64 = rows.rows.iter().map(|row| row.figures.busy_ns).sum();
+    for module in &rows.modules {
+        let all = &module.all;
+        let inset = "  ".repeat(module.depth as usize);
+        let several = module.instances > 1;
+        let label = match several {
+            true => format!("{inset}{} \u{d7} {}", module.instances, module.class),
+            false => format!("{inset}{}", module.class),
+        };
+        let back = (all.least_of_ns > 0).then(|| whole(all.back_ns));
+        table.push(vec![
+            label.into(),
+            module.path.as_str().into(),
+            module.class.as_str().into(),
+            module.depth.into(),
+            module.instances.into(),
+            module.calls.into(),
+            all.busy_ns.into(),
+            share(all.busy_ns, whole_ns),
+            module.own_ns.into(),
+            (all.busy_ns as f64 / module.instances.max(1) as f64).into(),
+            several.then_some(module.worst.as_str()).into(),
+            several.then_some(module.worst_ns).into(),
+            all.tflops().into(),
+            all.bytes_per_s().into(),
+            all.share().into(),
+            back.into(),
+        ]);
+    }
+    table
+}
+
+const OF_STEPS: [Column; 3] = [
+    Column::plain("operators", "operators"),
+    Column::plain("types", "types"),
+    Column::line("shapes", "shapes"),
+];
+
+/// Elementwise operators over one tensor, one after the other.
+fn chains(rows: &Rows, model: &Model) -> Table {
+    let mut columns = OF_STEPS.to_vec();
+    columns.extend(unseen(&DEVICE_COLUMNS, &[]));
+    columns.extend([
+        Column::plain("count", "times"),
+        Column::plain("length", ""),
+        Column::ns("ran_ns", "ran"),
+        Column::bytes("moved_bytes", "moved"),
+        Column::bytes("fused_away_bytes", "not if fused"),
+        Column::ns("fused_away_ns", "could give back"),
+    ]);
+    let title = "Elementwise operators over one tensor, each behind the other";
+    let mut table = Table::new("efficiency_chains", title, &columns);
+    table.rows_in_text = 10;
+    for chain in &rows.chains {
+        let mut cells: Vec<Cell> = vec![
+            chain.operators.as_str().into(),
+            chain.types.as_str().into(),
+            chain.shapes.as_str().into(),
+        ];
+        cells.extend(device_cells(model, chain.device));
+        cells.extend::<[Cell; 6]>([
+            chain.count.into(),
+            chain.length.into(),
+            chain.ran_ns.into(),
+            large(chain.bytes, chain.ran_ns),
+            large(chain.saved_bytes, chain.ran_ns),
+            whole(chain.saved_ns).into(),
+        ]);
+        table.push(cells);
+    }
+    table
+}
+
+/// Equal products, one after the other.
+fn repeats(rows: &Rows, model: &Model) -> Table {
+    let mut columns = OF_STEPS.to_vec();
+    columns.extend(unseen(&DEVICE_COLUMNS, &[]));
+    columns.extend([
+        Column::plain("runs", "runs"),
+        Column::plain("count", "calls"),
+        Column::ns("ran_ns", "ran"),
+        Column::ns("mean_ns", "each"),
+        Column::share("roofline_share", "of roofline"),
+        Column::ns("batched_away_ns", "could give back"),
+    ]);
+    let title = "Equal products of matrices, each behind the other";
+    let mut table = Table::new("efficiency_repeats", title, &columns);
+    table.rows_in_text = 10;
+    for repeat in &rows.repeats {
+        let mut cells: Vec<Cell> = vec![
+            repeat.operator.as_str().into(),
+            repeat.types.as_str().into(),
+            repeat.shapes.as_str().into(),
+        ];
+        cells.extend(device_cells(model, repeat.device));
+        cells.extend::<[Cell; 6]>([
+            repeat.runs.into(),
+            repeat.calls.into(),
+            repeat.ran_ns.into(),
+            (repeat.ran_ns as f64 / repeat.calls.max(1) as f64).into(),
+            repeat.share.into(),
+            repeat.saved_ns.map(whole).into(),
+        ]);
+        table.push(cells);
     }
     table
 }
