@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use rsys_analysis::advice::{advise, further_measures};
 use rsys_analysis::measure::host::cost::{is_of_nothing, profiling_cost};
-use rsys_analysis::measure::{Measure, Named, of_summary};
+use rsys_analysis::measure::{Measure, Named};
 use rsys_analysis::pass_counted;
 use rsys_analysis::program::iteration_names::is_default_marker;
 use rsys_analysis::table::{Answer, Cell, Table};
@@ -18,7 +18,7 @@ use crate::cache::answers::Kept;
 use crate::collectives;
 use crate::inputs::{Inputs, Writing};
 use crate::progress::Progress;
-use crate::question::Question;
+use crate::question::{EFFICIENCY, Question, of_advice};
 
 /// The most rows of each table in the text of a summary.
 const SUMMARY_ROWS: usize = 10;
@@ -174,12 +174,12 @@ fn communicating(table: &Table, owners: &mut BTreeSet<String>) {
 }
 
 /// Reads the traces for all questions and for others beside them; the answers to all questions with every row, how ranks compare if there are several, and the
-/// answers to the others.
+/// answers to the others, with that to how well the time of GPUs was used.
 ///
 /// # Errors
 /// When there is no trace.
 pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer, Answer)> {
-    let asked: Vec<Named> = of_summary().into_iter().chain(further_measures()).collect();
+    let asked = of_advice();
     let count = asked.len();
     let Measured {
         mut answers,
@@ -187,12 +187,16 @@ pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer,
         notes,
         files,
     } = measured(inputs, asked.into_iter().chain(others).collect(), true)?;
-    let others = answers.split_off(count);
+    let mut others = answers.split_off(count);
     answers.extend(compared(inputs, &files, &answers));
     let mut advice = advise(&answers, &cost);
     // It finds something only where another has something; what was not judged is a table.
     advice.is_empty = true;
     advice.notes.clear();
+    let (mut efficiency, answers): (Vec<Part>, Vec<Part>) = answers
+        .into_iter()
+        .partition(|(name, _)| *name == EFFICIENCY);
+    others.append(&mut efficiency);
     let shown = answers.into_iter().filter(is_shown);
     let mut answer = Answer::joined(std::iter::once(("advice", advice)).chain(shown));
     answer.notes.extend(notes);
@@ -236,10 +240,10 @@ fn is_further(name: &str) -> bool {
         .any(|(further, _)| *further == name)
 }
 
-/// Whether an answer is part of a summary: locks are where some were recorded, which few runs ask for.
+/// Whether an answer is part of a summary: locks are where some were recorded, which few runs ask for; how well time was used is in what is advised.
 fn is_shown((name, answer): &Part) -> bool {
     let is_left_out = *name == "locks" && answer.is_empty;
-    !is_further(name) && !is_left_out
+    !is_further(name) && *name != EFFICIENCY && !is_left_out
 }
 
 /// Whether ranges that launch kernels are called as iterations commonly are: then the traces are worth a second reading.

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use rsys_analysis::measure::gpu::efficiency::Efficiency;
 use rsys_analysis::measure::job::iterations::Options;
 use rsys_analysis::measure::pictures::plots::plots;
 use rsys_analysis::ranks;
@@ -13,6 +12,7 @@ use rsys_traces::read::BytesRead;
 
 use crate::ask::{everything, has_iterations};
 use crate::inputs::Inputs;
+use crate::question::EFFICIENCY;
 use crate::temp_output::{put, refuse_existing};
 
 /// What to make a page of, and where.
@@ -53,10 +53,7 @@ pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
     {
         bail!("{} is not a folder", folder.display());
     }
-    let further = plots()
-        .into_iter()
-        .chain([(EFFICIENCY, Box::<Efficiency>::default() as _)]);
-    let (mut answer, mut plots) = everything(inputs, further.collect())?;
+    let (mut answer, mut plots) = everything(inputs, plots())?;
     answer.parts.extend(efficiency(&mut plots));
     let (files, _) = inputs.files()?;
     let (read, jobs) = (BytesRead::default(), inputs.job_count());
@@ -89,10 +86,7 @@ pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
     })
 }
 
-/// The question of how well the time of GPUs was used, which is asked beside those of a summary.
-const EFFICIENCY: &str = "efficiency";
-
-/// Takes its answer out of those that pictures are made from, if any operator has a figure.
+/// Takes the answer to how well the time of GPUs was used out of those that pictures are made from, if any operator has a figure.
 fn efficiency(plots: &mut Answer) -> Option<(&'static str, Answer)> {
     let at = plots
         .parts

@@ -102,6 +102,16 @@ enum LaunchKey {
     Shapes,
 }
 
+/// The question of how well the time of GPUs was used, which advice judges as well, and which is no part of a summary.
+pub(crate) const EFFICIENCY: &str = "efficiency";
+
+/// All that advice is made of, and with it a summary: each measure under the name of its question.
+pub(crate) fn of_advice() -> Vec<Named> {
+    let efficiency: Named = (EFFICIENCY, Box::<Efficiency>::default());
+    let all = of_summary().into_iter().chain(further_measures());
+    all.chain([efficiency]).collect()
+}
+
 /// The questions: each is a command, and a row of [`Question::measures`].
 #[derive(Debug, Subcommand)]
 pub(crate) enum Question {
@@ -173,14 +183,12 @@ impl Question {
     /// What is measured for it, each under the name of its question.
     pub(crate) fn measures(&self) -> Vec<Named> {
         match self {
-            Self::Summary(_) | Self::Advice(_) => {
-                of_summary().into_iter().chain(further_measures()).collect()
-            }
+            Self::Summary(_) | Self::Advice(_) => of_advice(),
             Self::Timeline(_) => vec![("timeline", Box::<Timeline>::default())],
             Self::Gaps(_) => vec![("gaps", Box::<Gaps>::default())],
             Self::Kernels(options) => vec![("kernels", Box::new(Kernels::new(options.by())))],
             Self::Efficiency(options) => {
-                vec![("efficiency", Box::new(Efficiency::new(options.asked())))]
+                vec![(EFFICIENCY, Box::new(Efficiency::new(options.asked())))]
             }
             Self::Copies(_) => vec![("copies", Box::<Copies>::default())],
             Self::Calls(_) => vec![("calls", Box::<Calls>::default())],

@@ -139,6 +139,29 @@ pub(super) struct Copying {
     pub(super) blocked_ns: u64,
 }
 
+/// The tables of how well the time of GPUs was used.
+#[derive(Debug, Default)]
+pub(super) struct Used<'a> {
+    /// By operator, shapes, types and GPU.
+    pub(super) operators: Vec<View<'a>>,
+    pub(super) devices: Vec<View<'a>>,
+    pub(super) reasons: Vec<View<'a>>,
+    pub(super) chains: Vec<View<'a>>,
+    pub(super) repeats: Vec<View<'a>>,
+}
+
+impl<'a> Used<'a> {
+    fn of(answer: Option<&'a Answer>) -> Self {
+        Self {
+            operators: rows(answer, "efficiency"),
+            devices: rows(answer, "efficiency_devices"),
+            reasons: rows(answer, "efficiency_reasons"),
+            chains: rows(answer, "efficiency_chains"),
+            repeats: rows(answer, "efficiency_repeats"),
+        }
+    }
+}
+
 /// All that rules may look at.
 pub(super) struct Facts<'a> {
     pub(super) gpus: Vec<Gpu>,
@@ -157,6 +180,8 @@ pub(super) struct Facts<'a> {
     pub(super) never_done: Vec<View<'a>>,
     /// Waits for GPUs that lasted until the end.
     pub(super) never_ended: Vec<View<'a>>,
+    /// What GPUs worked on, and how well their time was used; empty where that was not asked.
+    pub(super) used: Used<'a>,
     pub(super) cost: Option<View<'a>>,
     /// `None` where ranks were not compared: there is one process, or nothing collective.
     pub(super) compared: Option<Compared>,
@@ -180,10 +205,14 @@ impl<'a> Facts<'a> {
         let gpus = gpus(timeline, gaps, pauses, &hosts);
         let lives = processes.iter().map(|one| one.recorded_ns);
         let spans = gpus.iter().map(|one| one.span.duration_ns);
-        let collectives = answers.iter().find(|(name, _)| *name == "collectives");
+        let asked = |question: &str| {
+            let found = answers.iter().find(|(name, _)| *name == question);
+            found.map(|(_, answer)| answer)
+        };
         Self {
             run_ns: lives.chain(spans).max().unwrap_or(0),
-            compared: collectives.map(|(_, answer)| compared(answer, &gpus, &hosts)),
+            compared: asked("collectives").map(|answer| compared(answer, &gpus, &hosts)),
+            used: Used::of(asked("efficiency")),
             blocking_copies: copying(&rows(answer("copies"), "blocking_copies"), &hosts),
             blocked_async_copies: copying(&rows(answer("pauses"), "blocked_async_copies"), &hosts),
             copies: rows(answer("copies"), "copies"),

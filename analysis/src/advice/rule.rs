@@ -143,6 +143,14 @@ pub(super) fn of_each_gpu<'f>(
     one_of_each(facts, |finding| finding.place.clone(), find)
 }
 
+/// The same of what GPUs are busy with, which no straggler has a part of.
+pub(super) fn of_busy_gpus<'f>(
+    facts: &'f Facts<'_>,
+    find: impl Fn(&'f Gpu) -> Vec<Finding>,
+) -> Verdict {
+    one_of_each(facts, |finding| finding.place.clone(), find)
+}
+
 /// The same of GPUs that lose their time together, wherever that is: one finding.
 pub(super) fn of_all_gpus<'f>(
     facts: &'f Facts<'_>,

@@ -4,6 +4,7 @@
 //! only as far as it is more than that.
 
 mod copies;
+mod efficiency;
 mod host;
 mod interpreter;
 mod lives;
@@ -20,11 +21,12 @@ use super::rule::Rule;
 
 /// All rules.
 pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
-    let groups: [&'static [Rule]; 10] = [
+    let groups: [&'static [Rule]; 11] = [
         &stuck::RULES,
         &host::RULES,
         &submission::RULES,
         &copies::RULES,
+        &efficiency::RULES,
         &several::RULES,
         &interpreter::RULES,
         &lives::RULES,

@@ -1,5 +1,6 @@
 //! Files of PyTorch's profiler, made by hand with what real ones surprise with.
 
+mod advice;
 mod answers;
 mod collectives;
 mod counters;
