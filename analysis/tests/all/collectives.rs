@@ -99,6 +99,47 @@ fn waits(at: u64, latency: u64, waits: [u64; 4]) -> Vec<(u64, u64, u64)> {
         .collect()
 }
 
+/// Two sizes of one class, and one of another; ranks begin late by anything.
+#[test]
+fn bandwidth_by_size_is_that_of_the_rank_that_did_not_wait() {
+    const MIB: u64 = 1 << 20;
+    let times = [
+        waits(0, 100, [0, 500, 20, 300]),
+        waits(1_000, 300, [900, 0, 10, 10]),
+        waits(4_000, 2_000, [0, 1, 2, 3]),
+        waits(9_000, 50, [0, 1, 2, 3]),
+    ];
+    let told = [
+        ("ncclAllReduce", 2 * MIB, 0, times[0].as_slice()),
+        ("ncclAllReduce", 6 * MIB, 1, times[1].as_slice()),
+        ("ncclAllReduce", 64 * MIB, 2, times[2].as_slice()),
+        // Nothing is moved that is known.
+        ("ncclAllReduce", 0, 3, times[3].as_slice()),
+    ];
+    let answer = answer(4, &told, |_| 0);
+    let bandwidths = rows(&answer, "bandwidths");
+    assert_eq!(bandwidths.len(), 2, "{bandwidths:#?}");
+    for (size, count, bytes, moved_us) in [
+        ("up to 16 MiB", 2, 8 * MIB, 400),
+        ("up to 256 MiB", 1, 64 * MIB, 2_000),
+    ] {
+        let row = row(&bandwidths, "size", size);
+        assert_eq!(row["count"], count, "{row}");
+        assert_eq!(row["whole_bytes"], bytes, "{row}");
+        assert_eq!(row["moved_ns"], moved_us * MICROSECOND, "{row}");
+        let algorithm = bytes as f64 / (moved_us as f64 / 1e6);
+        for (key, expected) in [
+            ("algorithm_bytes_per_s", algorithm),
+            ("bus_bytes_per_s", algorithm * 1.5),
+        ] {
+            let off = row[key].as_f64().unwrap() / expected - 1.0;
+            assert!(off.abs() < 1e-9, "{key}: {row}");
+        }
+    }
+    let small = row(&bandwidths, "size", "up to 16 MiB");
+    assert_eq!(small["start_skew_mean_ns"], 700_000.0, "{small}");
+}
+
 #[test]
 fn known_collectives_have_known_numbers() {
     const MIB: u64 = 1 << 20;

@@ -29,6 +29,17 @@ const SIZES: [(u64, &str); 7] = [
     (u64::MAX, "more"),
 ];
 
+/// The number of the class of a size.
+pub(in crate::measure) fn size_class(bytes: u64) -> usize {
+    let found = SIZES.iter().position(|(limit, _)| bytes <= *limit);
+    found.unwrap_or(SIZES.len() - 1)
+}
+
+/// What a class of sizes is called.
+pub(in crate::measure) fn size_name(class: usize) -> &'static str {
+    SIZES.get(class).map_or("", |(_, name)| name)
+}
+
 /// The direction in which a host gets values.
 pub(in crate::measure) const TO_HOST: &str = "device to host";
 /// How traces write directions, in small letters.
@@ -100,8 +111,7 @@ impl Measure for Copies {
             if record.activity != Activity::Copy {
                 continue;
             }
-            let size = SIZES.iter().position(|(limit, _)| record.bytes <= *limit);
-            let size = size.unwrap_or(SIZES.len() - 1);
+            let size = size_class(record.bytes);
             let key = (record.device, record.direction, record.name, size);
             let of_device = entry(&mut self.devices, record.device.index());
             for copies in [self.copies.entry(key).or_default(), of_device] {
@@ -199,7 +209,7 @@ impl Copies {
         let mut table = Table::new("copies", title, &columns.concat());
         for ((_, (device, direction, memory, size)), mut copies) in rows {
             let mut cells = device_cells(model, device);
-            cells.extend::<[Cell; 3]>([direction.into(), memory.into(), SIZES[size].1.into()]);
+            cells.extend::<[Cell; 3]>([direction.into(), memory.into(), size_name(size).into()]);
             cells.extend(copy_cells(&mut copies));
             table.push(cells);
         }

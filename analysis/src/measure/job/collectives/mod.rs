@@ -5,6 +5,7 @@
 //! files are read once more ([`Found::looks`], `doings`), and what they did more of is the cause (`causes`). What the job would gain without them is found by
 //! going through its collectives once more (`replay`).
 
+mod bandwidths;
 mod causes;
 mod clocks;
 mod doings;

@@ -1,5 +1,6 @@
 //! The answer: stragglers in words, operations, ranks, the largest skews, communicators, clocks.
 
+use super::bandwidths;
 use super::causes::told;
 use super::joining::Lane;
 use super::records::{Conduct, Group, Study};
@@ -14,7 +15,7 @@ use crate::measure::{notes, unseen};
 use crate::table::{Answer, Cell, Column, Table, Unit};
 use rsys_traces::model::{Model, ProcessId};
 
-const fn bandwidth(key: &'static str, title: &'static str) -> Column {
+pub(super) const fn bandwidth(key: &'static str, title: &'static str) -> Column {
     Column {
         key,
         title,
@@ -40,6 +41,7 @@ pub(super) fn answer(
         of_mpi.next(),
         of_mpi.next(),
         Some(operations(study, model)),
+        Some(bandwidths::table(study, model)),
         waited.table(&study.shapes, model),
         Some(instances(study, model)),
         Some(communicators(study)),
@@ -431,7 +433,8 @@ fn clocks(study: &Study) -> Table {
 }
 
 impl Group {
-    fn name(&self) -> String {
+    /// What it is called in tables.
+    pub(super) fn name(&self) -> String {
         match self.lane {
             Lane::Everyone => self.communicator.clone(),
             Lane::With(..) => {
