@@ -15,6 +15,7 @@ use rsys_analysis::measure::host::calls::Calls;
 use rsys_analysis::measure::host::functions;
 use rsys_analysis::measure::host::functions::Functions;
 use rsys_analysis::measure::host::locks::Locks;
+use rsys_analysis::measure::job::pop::Pop;
 use rsys_analysis::measure::job::stuck::Stuck;
 use rsys_analysis::measure::{Named, of_summary};
 
@@ -143,6 +144,8 @@ pub(crate) enum Question {
     Launch(LaunchOptions),
     /// Each stream of a GPU: idle time by what it waited for, kernels that follow each other again and again, ranges as the GPU saw them
     Streams(Inputs),
+    /// How well the ranks of a job and their GPUs were kept at work: the efficiencies of POP and TALP
+    Pop(Inputs),
     /// Of a run that hung: the kernel that never ended, the rank that the others waited for, and where
     /// each process was at the end
     Stuck(Inputs),
@@ -161,6 +164,7 @@ impl Question {
             | Self::Memory(inputs)
             | Self::Sensors(inputs)
             | Self::Streams(inputs)
+            | Self::Pop(inputs)
             | Self::Stuck(inputs) => inputs,
             Self::Launch(options) => &options.inputs,
             Self::Kernels(options) => &options.inputs,
@@ -199,6 +203,7 @@ impl Question {
             Self::Memory(_) => vec![("memory", Box::<Memory>::default())],
             Self::Sensors(_) => vec![("sensors", Box::<Sensors>::default())],
             Self::Streams(_) => vec![("streams", Box::<Streams>::default())],
+            Self::Pop(_) => vec![("pop", Box::<Pop>::default())],
             Self::Stuck(_) => vec![("stuck", Box::<Stuck>::default())],
             Self::Launch(options) => {
                 let by_shapes = options.by.contains(&LaunchKey::Shapes);

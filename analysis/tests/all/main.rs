@@ -24,6 +24,7 @@ mod mpi_jobs;
 mod perfetto;
 mod permuted;
 mod plots;
+mod pop;
 mod proxies;
 mod rocprofv3;
 mod sensors;

@@ -35,7 +35,7 @@ const fn question(name: &'static str, about: &'static str) -> Tool {
 }
 
 /// All tools: the list of runs, and the questions of `rsys-report`.
-pub(super) const TOOLS: [Tool; 20] = [
+pub(super) const TOOLS: [Tool; 21] = [
     question(
         LIST,
         "The runs that can be asked about: folders with traces of rsys-sample or of other profilers.",
@@ -99,6 +99,10 @@ pub(super) const TOOLS: [Tool; 20] = [
     question(
         "streams",
         "Each stream of a GPU: idle time by what it waited for, kernels that follow each other again and again, ranges of the program as the GPU saw them.",
+    ),
+    question(
+        "pop",
+        "How well the ranks of a job and their GPUs were kept at work: the efficiencies of POP and TALP, each the product of those below it.",
     ),
     question(
         "stuck",

@@ -11,7 +11,7 @@ mod schema;
 #[path = "../../../databases/tests/mutations/seeds.rs"]
 mod seeds;
 
-const QUESTIONS: [&[&str]; 24] = [
+const QUESTIONS: [&[&str]; 25] = [
     &["summary"],
     &["advice"],
     &["timeline"],
@@ -29,6 +29,7 @@ const QUESTIONS: [&[&str]; 24] = [
     &["sensors"],
     &["streams"],
     &["stuck"],
+    &["pop"],
     &["overlap"],
     &["overlap", "--critical-path"],
     &["collectives"],

@@ -149,6 +149,14 @@ pub(crate) enum Step {
 }
 
 impl Step {
+    /// Whether it is a call of MPI.
+    pub(crate) fn is_call(&self) -> bool {
+        !matches!(
+            self,
+            Self::Run { .. } | Self::Sleep { .. } | Self::Lock { .. }
+        )
+    }
+
     /// Whether it is a call of MPI by which ranks wait for each other.
     pub(crate) fn communicates(&self) -> bool {
         match self {

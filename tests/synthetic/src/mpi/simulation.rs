@@ -65,6 +65,19 @@ impl Outcome {
             .sum()
     }
 
+    /// What each rank did from the end of `MPI_Init` to the begin of `MPI_Finalize`, in nanoseconds of true time: how long that was, and how much of it in MPI.
+    #[must_use]
+    pub fn times_of_ranks(&self) -> Vec<(u64, u64)> {
+        let ranks = self.program.steps.iter().zip(&self.ranks);
+        let times = ranks.map(|(steps, happened)| {
+            let calls = steps.iter().zip(&happened.steps);
+            let calls = calls.filter(|(step, _)| step.is_call());
+            let in_mpi_ns = calls.map(|(_, (start_ns, end_ns))| end_ns - start_ns).sum();
+            (happened.finalize.0 - happened.init.1, in_mpi_ns)
+        });
+        times.collect()
+    }
+
     fn calls(&self) -> impl Iterator<Item = (u64, u64)> + Clone + '_ {
         let ranks = self.program.steps.iter().zip(&self.ranks);
         let steps = ranks.flat_map(|(steps, happened)| steps.iter().zip(&happened.steps));
