@@ -240,10 +240,10 @@ fn is_further(name: &str) -> bool {
         .any(|(further, _)| *further == name)
 }
 
-/// Whether an answer is part of a summary: locks are where some were recorded, which few runs ask for; how well time was used is in what is advised.
+/// Whether an answer is part of a summary: locks are where some were recorded, which few runs ask for.
 fn is_shown((name, answer): &Part) -> bool {
     let is_left_out = *name == "locks" && answer.is_empty;
-    !is_further(name) && *name != EFFICIENCY && !is_left_out
+    !is_further(name) && !is_left_out
 }
 
 /// Whether ranges that launch kernels are called as iterations commonly are: then the traces are worth a second reading.

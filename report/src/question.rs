@@ -103,14 +103,19 @@ enum LaunchKey {
     Shapes,
 }
 
-/// The question of how well the time of GPUs was used, which advice judges as well, and which is no part of a summary.
+/// The question of how well the time of GPUs was used, which advice judges as well. A summary does not: what operators were called with takes long to read.
 pub(crate) const EFFICIENCY: &str = "efficiency";
 
-/// All that advice is made of, and with it a summary: each measure under the name of its question.
+/// What a summary is made of: each measure under the name of its question.
+fn of_summary_and_findings() -> Vec<Named> {
+    of_summary().into_iter().chain(further_measures()).collect()
+}
+
+/// What advice is made of.
 pub(crate) fn of_advice() -> Vec<Named> {
-    let efficiency: Named = (EFFICIENCY, Box::<Efficiency>::default());
-    let all = of_summary().into_iter().chain(further_measures());
-    all.chain([efficiency]).collect()
+    let mut all = of_summary_and_findings();
+    all.push((EFFICIENCY, Box::<Efficiency>::default()));
+    all
 }
 
 /// The questions: each is a command, and a row of [`Question::measures`].
@@ -187,7 +192,8 @@ impl Question {
     /// What is measured for it, each under the name of its question.
     pub(crate) fn measures(&self) -> Vec<Named> {
         match self {
-            Self::Summary(_) | Self::Advice(_) => of_advice(),
+            Self::Summary(_) => of_summary_and_findings(),
+            Self::Advice(_) => of_advice(),
             Self::Timeline(_) => vec![("timeline", Box::<Timeline>::default())],
             Self::Gaps(_) => vec![("gaps", Box::<Gaps>::default())],
             Self::Kernels(options) => vec![("kernels", Box::new(Kernels::new(options.by())))],
