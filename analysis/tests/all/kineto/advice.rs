@@ -1,9 +1,9 @@
 //! Rules on how well a GPU was used, on files whose operators have known rates: each with what it is to find, and the same program without the fault.
 
 use rsys_analysis::advice::advise;
+use rsys_analysis::measure::Named;
 use rsys_analysis::measure::gpu::efficiency::Efficiency;
 use rsys_analysis::measure::host::cost::profiling_cost;
-use rsys_analysis::measure::Named;
 use rsys_analysis::show::json;
 use rsys_traces::model::Kinds;
 use serde_json::Value;

@@ -20,7 +20,7 @@
 
 use std::collections::BTreeMap;
 
-use super::regions::{Region, Regions};
+use super::regions::{NO_MPI, NO_RUNTIME, Region, Regions};
 use rsys_traces::model::Model;
 
 /// An efficiency.
@@ -35,10 +35,6 @@ pub(super) struct Factor {
     /// What is missing for it.
     pub(super) why: Option<&'static str>,
 }
-
-const NO_MPI: &str = "no call of MPI is in these traces: rsys-sample records them with -I mpip";
-const NO_RUNTIME: &str =
-    "no call of the GPU's runtime is in these traces: rsys-sample records them with -I rocm";
 
 /// The efficiencies of a region, each behind what it is a factor of.
 pub(super) fn factors(region: &Region, regions: &Regions, model: &Model) -> Vec<Factor> {

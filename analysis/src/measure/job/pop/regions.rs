@@ -13,6 +13,13 @@ const REGIONS: usize = 20;
 /// And those that have this part of the run's time at least.
 const LEAST_PART: f64 = 0.01;
 
+/// Why there is no efficiency of MPI.
+pub(super) const NO_MPI: &str =
+    "no call of MPI is in these traces: rsys-sample records them with -I mpip";
+/// Why there is none of offloading.
+pub(super) const NO_RUNTIME: &str =
+    "no call of the GPU's runtime is in these traces: rsys-sample records them with -I rocm";
+
 /// What a rank did in a region, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RankTimes {
@@ -133,6 +140,13 @@ impl Regions {
         let mut notes = Vec::new();
         if self.list.is_empty() {
             notes.push("no rank is in these traces: neither calls of MPI (-I mpip) nor operations of GPUs (-I rocm)".to_owned());
+            return notes;
+        }
+        if !self.has_mpi {
+            notes.push(NO_MPI.to_owned());
+        }
+        if !self.has_runtime && !self.gpus.is_empty() {
+            notes.push(NO_RUNTIME.to_owned());
         }
         if self.several > 0 {
             notes.push(format!(

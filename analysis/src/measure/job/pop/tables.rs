@@ -30,13 +30,16 @@ fn tree(regions: &Regions, model: &Model) -> Table {
         Column::plain("ranks", "ranks"),
         Column::plain("gpus", "GPUs"),
         Column::ns("elapsed_ns", "time"),
-        Column::line("why", "not known"),
+        Column::plain("why", ""),
     ];
     let title = "Efficiencies of the job (POP, TALP): each is the product of those below it";
     let mut table = Table::new("pop", title, &columns);
     table.rows_in_text = 60;
     for region in &regions.list {
-        for factor in factors(region, regions, model) {
+        let is_run = region.name.is_none();
+        let factors = factors(region, regions, model).into_iter();
+        // What is not known of the run is not known of its ranges.
+        for factor in factors.filter(|one| is_run || one.value.is_some()) {
             let inset = "  ".repeat(factor.depth as usize);
             table.push(vec![
                 region.name.as_deref().unwrap_or("the run").into(),
