@@ -178,7 +178,11 @@ fn communicating(table: &Table, owners: &mut BTreeSet<String>) {
 ///
 /// # Errors
 /// When there is no trace.
-pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer, Answer)> {
+pub(crate) fn everything(
+    inputs: &Inputs,
+    others: Vec<Named>,
+    is_default: bool,
+) -> Result<(Answer, Answer)> {
     let asked = of_advice();
     let count = asked.len();
     let Measured {
@@ -186,7 +190,11 @@ pub(crate) fn everything(inputs: &Inputs, others: Vec<Named>) -> Result<(Answer,
         cost,
         notes,
         files,
-    } = measured(inputs, asked.into_iter().chain(others).collect(), true)?;
+    } = measured(
+        inputs,
+        asked.into_iter().chain(others).collect(),
+        is_default,
+    )?;
     let mut others = answers.split_off(count);
     answers.extend(compared(inputs, &files, &answers));
     let mut advice = advise(&answers, &cost);

@@ -92,6 +92,9 @@ struct HtmlOptions {
     /// Also write each picture of the page as a PNG file into this folder
     #[arg(long, value_name = "FOLDER")]
     png: Option<PathBuf>,
+    /// Begin flame graphs with what this function calls, by its name there; may be given several times
+    #[arg(long, value_name = "FUNCTION")]
+    below: Vec<String>,
     /// Replace outputs that are already there
     #[arg(short, long)]
     force: bool,
@@ -326,6 +329,7 @@ fn write_page(options: HtmlOptions) -> Result<i32> {
         output: &options.output,
         pictures: options.png.as_deref(),
         force: options.force,
+        below: &options.below,
     })?;
     say(&format!(
         "{}: {:.1} MB, opens in any browser\n",

@@ -26,6 +26,8 @@ pub(crate) struct Request<'a> {
     pub(crate) pictures: Option<&'a Path>,
     /// Whether files that are there are replaced.
     pub(crate) force: bool,
+    /// Functions whose callers flame graphs leave out.
+    pub(crate) below: &'a [String],
 }
 
 /// What was written.
@@ -53,7 +55,8 @@ pub(crate) fn write(request: &Request<'_>) -> Result<Written> {
     {
         bail!("{} is not a folder", folder.display());
     }
-    let (mut answer, mut plots) = everything(inputs, plots())?;
+    let further = plots(request.below.to_vec());
+    let (mut answer, mut plots) = everything(inputs, further, request.below.is_empty())?;
     answer.parts.extend(efficiency(&mut plots));
     let (files, _) = inputs.files()?;
     let (read, jobs) = (BytesRead::default(), inputs.job_count());

@@ -157,12 +157,16 @@ fn paths(answer: &Value, tree: &str) -> Vec<(String, u64, u64)> {
 }
 
 fn flame(samples: &[(&[&str], Basis, u64)]) -> Value {
+    flame_below(samples, &[])
+}
+
+fn flame_below(samples: &[(&[&str], Basis, u64)], below: &[&str]) -> Value {
     let mut model: Model = model();
     let samples: Vec<Sample> = samples
         .iter()
         .map(|&(frames, basis, weight)| sample(stack(&mut model, frames), basis, 0, weight))
         .collect();
-    let mut flame = Flame::default();
+    let mut flame = Flame::below(below.iter().map(|&name| name.to_owned()).collect());
     flame.take(&batch(|batch| batch.samples = samples));
     json(&flame.answer(&model, ""))
 }
@@ -192,6 +196,29 @@ fn stacks_are_one_tree_for_each_basis_in_whatever_order_they_come() {
     let mut reversed = samples;
     reversed.reverse();
     assert_eq!(flame(&reversed), answer);
+}
+
+#[test]
+fn callers_of_a_function_are_left_out_with_what_they_would_have_been_as_wide_as() {
+    let samples: [(&[&str], Basis, u64); 5] = [
+        (&["main", "run", "cell", "solve"], Basis::CpuTime, 20),
+        // Called again from within: the innermost call counts.
+        (&["main", "run", "magic", "run", "cell"], Basis::CpuTime, 7),
+        (&["main", "run"], Basis::CpuTime, 2),
+        (&["main", "poll"], Basis::CpuTime, 3),
+        (&["helper"], Basis::CpuTime, 1),
+    ];
+    let nodes = paths(&flame_below(&samples, &["run"]), "flame_cpu");
+    let expected = [
+        ("cell", 7, 27),
+        ("cell;solve", 20, 20),
+        ("main", 0, 3),
+        ("main;poll", 3, 3),
+        ("run", 2, 2),
+        ("helper", 1, 1),
+    ];
+    let expected = expected.map(|(path, own, total)| (path.to_owned(), own, total));
+    assert_eq!(nodes, expected);
 }
 
 #[test]

@@ -29,6 +29,18 @@ const TREES: [(&str, &str); 3] = [
 #[derive(Debug, Default)]
 pub struct Flame {
     of_stacks: [HashMap<(ThreadId, StackId), u64>; 3],
+    below: Vec<String>,
+}
+
+impl Flame {
+    /// Graphs in which stacks begin with what the innermost call of one of these functions called. A stack without such a call is whole.
+    #[must_use]
+    pub fn below(functions: Vec<String>) -> Self {
+        Self {
+            below: functions,
+            ..Self::default()
+        }
+    }
 }
 
 /// What a node stands for.
@@ -82,7 +94,7 @@ impl Measure for Flame {
         let mut notes = Vec::new();
         let mut tables = Vec::new();
         for ((key, title), weights) in TREES.iter().zip(&self.of_stacks) {
-            let nodes = Tree::new(weights, model).nodes;
+            let nodes = Tree::new(weights, model, &self.below).nodes;
             let least_ns = least(&nodes);
             if least_ns > 0 {
                 notes.push(format!(
@@ -135,7 +147,7 @@ struct Tree {
 }
 
 impl Tree {
-    fn new(weights: &HashMap<(ThreadId, StackId), u64>, model: &Model) -> Self {
+    fn new(weights: &HashMap<(ThreadId, StackId), u64>, model: &Model, below: &[String]) -> Self {
         let mut groups: BTreeMap<(ProcessId, &str), BTreeMap<StackId, u64>> = BTreeMap::new();
         for (&(thread, stack), &weight) in weights {
             let thread = model.threads.get(thread.index());
@@ -161,7 +173,7 @@ impl Tree {
             if names[&process] > 1 {
                 at = tree.group(at, thread.to_owned(), total_ns);
             }
-            tree.add(at, stacks, model);
+            tree.add(at, stacks, model, below);
         }
         tree
     }
@@ -183,14 +195,26 @@ impl Tree {
         at
     }
 
-    /// Adds stacks with their own time below a node.
-    fn add(&mut self, top: usize, mut stacks: BTreeMap<StackId, u64>, model: &Model) {
+    /// Adds stacks with their own time below a node; what one of the functions `below` calls stands directly below it.
+    fn add(
+        &mut self,
+        top: usize,
+        mut stacks: BTreeMap<StackId, u64>,
+        model: &Model,
+        below: &[String],
+    ) {
         let own = stacks.clone();
+        let hides_callers = |frame: &Frame| {
+            let name = model.text(frame.function);
+            below.iter().any(|function| function == name)
+        };
         // The caller of a stack has a smaller number.
         let mut totals = Vec::new();
         while let Some((stack, total_ns)) = stacks.pop_last() {
             totals.push((stack, total_ns));
-            if let Some((_, caller)) = model.stacks.split(stack) {
+            if let Some((frame, caller)) = model.stacks.split(stack)
+                && !hides_callers(frame)
+            {
                 *stacks.entry(caller).or_default() += total_ns;
             }
         }
@@ -205,14 +229,26 @@ impl Tree {
                 }
                 continue;
             };
+            if hides_callers(frame) {
+                node_of.insert(stack, top);
+                if own_ns > 0 {
+                    self.function(top, frame, own_ns, own_ns);
+                }
+                continue;
+            }
             let caller = node_of.get(&caller).copied().unwrap_or(top);
-            let at = self.child(caller, Content::Function(Frame { line: 0, ..*frame }));
-            let node = &mut self.nodes[at];
-            node.line = node.line.max((total_ns, frame.line));
-            node.own_ns += own_ns;
-            node.total_ns += total_ns;
+            let at = self.function(caller, frame, own_ns, total_ns);
             node_of.insert(stack, at);
         }
+    }
+
+    fn function(&mut self, caller: usize, frame: &Frame, own_ns: u64, total_ns: u64) -> usize {
+        let at = self.child(caller, Content::Function(Frame { line: 0, ..*frame }));
+        let node = &mut self.nodes[at];
+        node.line = node.line.max((total_ns, frame.line));
+        node.own_ns += own_ns;
+        node.total_ns += total_ns;
+        at
     }
 }
 
@@ -352,7 +388,7 @@ mod tests {
         }
         let mut flame = Flame::default();
         flame.take(&batch);
-        let nodes = Tree::new(&flame.of_stacks[0], &model).nodes;
+        let nodes = Tree::new(&flame.of_stacks[0], &model, &[]).nodes;
         let name = |node: &Node| match &node.content {
             Content::Function(frame) => model.text(frame.function).to_owned(),
             Content::Group(name) => name.clone(),

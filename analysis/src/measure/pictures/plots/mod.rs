@@ -13,13 +13,13 @@ pub use run::RunHead;
 
 use crate::measure::Measure;
 
-/// All of them, each under its name.
+/// All of them, each under its name; flame graphs [`Flame::below`] these functions.
 #[must_use]
-pub fn plots() -> Vec<(&'static str, Box<dyn Measure>)> {
+pub fn plots(below: Vec<String>) -> Vec<(&'static str, Box<dyn Measure>)> {
     vec![
         ("courses", Box::<Courses>::default()),
         ("durations", Box::<KernelDurations>::default()),
-        ("flame", Box::<Flame>::default()),
+        ("flame", Box::new(Flame::below(below))),
         ("run", Box::<RunHead>::default()),
     ]
 }
