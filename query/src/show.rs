@@ -27,6 +27,8 @@ pub enum Form {
 pub(crate) struct Writer<'w> {
     form: Form,
     names: Vec<String>,
+    /// The names as JSON has them.
+    keys: Vec<String>,
     out: io::BufWriter<&'w mut dyn Write>,
     /// The rows of text: each cell, and whether it is a number.
     lines: Vec<Vec<(String, bool)>>,
@@ -35,9 +37,12 @@ pub(crate) struct Writer<'w> {
 
 impl<'w> Writer<'w> {
     pub(crate) fn new(form: Form, names: Vec<String>, out: &'w mut dyn Write) -> Self {
+        let names = told_apart(names);
+        let keys = names.iter().map(|name| serde_json::json!(name).to_string());
         Self {
             form,
-            names: told_apart(names),
+            keys: keys.collect(),
+            names,
             out: io::BufWriter::new(out),
             lines: Vec::new(),
             is_first: true,
@@ -66,14 +71,16 @@ impl<'w> Writer<'w> {
                 csv_line(&mut self.out, cells.iter().map(String::as_str))
             }
             Form::Json => {
-                let cells = cells.map(json);
-                let row = self.names.iter().cloned().zip(cells);
-                let row = Value::Object(row.collect());
                 let between = match std::mem::take(&mut self.is_first) {
                     true => "",
                     false => ",",
                 };
-                write!(self.out, "{between}\n    {row}")
+                write!(self.out, "{between}\n    {{")?;
+                for (place, (key, cell)) in self.keys.iter().zip(cells).enumerate() {
+                    let between = if place == 0 { "" } else { "," };
+                    write!(self.out, "{between}{key}:{}", json(cell))?;
+                }
+                write!(self.out, "}}")
             }
         }
     }
