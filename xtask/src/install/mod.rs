@@ -40,7 +40,27 @@ const SHARED: &[(&str, &str)] = &[
     ("config/default.cfg", "share/rsys/default.cfg"),
     ("user/include/rsys.h", "include/rsys.h"),
     ("packaging/modulefile", "share/rsys/modulefiles/rsys"),
-    ("user/python/rsys.py", "share/rsys/python/rsys.py"),
+    (
+        "user/python/rsys/__init__.py",
+        "share/rsys/python/rsys/__init__.py",
+    ),
+    (
+        "user/python/rsys/_notebook.py",
+        "share/rsys/python/rsys/_notebook.py",
+    ),
+    (
+        "user/python/rsys/_page.py",
+        "share/rsys/python/rsys/_page.py",
+    ),
+    (
+        "user/python/rsys/_profile.py",
+        "share/rsys/python/rsys/_profile.py",
+    ),
+    ("user/python/rsys/_run.py", "share/rsys/python/rsys/_run.py"),
+    (
+        "user/python/rsys/_tables.py",
+        "share/rsys/python/rsys/_tables.py",
+    ),
     ("user/fortran/rsys.f90", "share/rsys/fortran/rsys.f90"),
 ];
 

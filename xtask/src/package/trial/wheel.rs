@@ -12,8 +12,9 @@ use super::Extent;
 use super::place::{Place, check_nothing_left, content};
 use crate::steps::succeeds;
 
-/// The module as users write it: outside of the profiler it records nothing and needs nothing.
-const MODULE: &str = "import rsys\nwith rsys.range('step', n=3): rsys.mark('m'); rsys.counter('c', 1)\nassert not rsys.is_recording()";
+/// The module as users write it: outside of the profiler it records nothing and needs nothing, and it finds the programs beside itself.
+const MODULE: &str = "import rsys\nwith rsys.range('step', n=3): rsys.mark('m'); rsys.counter('c', 1)\nassert not rsys.is_recording()\n\
+                      assert 'operations' in rsys.read('.').tables";
 const OLDEST: u32 = 8;
 const NEWEST: u32 = 15;
 

@@ -99,8 +99,10 @@ fn old_names(tree: &Path, output: &Path) -> Result<PathBuf> {
 fn place_in_wheel(place: &Path) -> Option<PathBuf> {
     let licences = format!("rsys-{VERSION}.dist-info/licenses");
     let name = place.file_name()?;
+    if let Ok(module) = place.strip_prefix("share/rsys/python") {
+        return Some(module.into());
+    }
     match place.to_str()? {
-        "share/rsys/python/rsys.py" => Some("rsys/__init__.py".into()),
         text if text.starts_with("share/rsys/LICENSE") || name == "THIRD-PARTY.txt" => {
             Some(Path::new(&licences).join(name))
         }

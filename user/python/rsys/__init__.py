@@ -13,12 +13,22 @@
     rsys.pause(); rsys.resume()          # nothing is collected in between
 
 Without rsys-sample nothing is recorded, and nothing is needed.
+
+These need the programs of an installation beside them:
+
+    with rsys.profile() as run: ...      # records this part of the program; run.summary() has the table
+    rsys.read("rsys-train-output/latest").operations.pandas()   # the records of traces, as frames
+    %load_ext rsys                       # in IPython and Jupyter: `%%rsys` profiles a cell
 """
 
 import ctypes as _ctypes
 import functools as _functools
+import importlib as _importlib
 
 __all__ = ["range", "mark", "progress", "counter", "pause", "resume", "name_thread", "is_recording"]
+
+# Parts that programs with regions alone do not load.
+_PARTS = {"profile": "._profile", "last": "._profile", "read": "._tables", "Error": "._run"}
 
 
 class _Value(_ctypes.Structure):
@@ -140,3 +150,14 @@ def name_thread(name):
 def is_recording():
     """Whether anything is recorded at present: to save the work for a name."""
     return bool(_is_recording is not None and _is_recording())
+
+
+def __getattr__(name):
+    if name not in _PARTS:
+        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+    return getattr(_importlib.import_module(_PARTS[name], __name__), name)
+
+
+def load_ipython_extension(shell):
+    """What `%load_ext rsys` calls."""
+    _importlib.import_module("._notebook", __name__).load(shell)
