@@ -40,6 +40,8 @@ const READERS: [&str; 18] = [
     "six==1.17.0",
     "tzdata==2026.6",
 ];
+/// A kernel of Jupyter, what runs notebooks with it, and what makes pages of them.
+const JUPYTER: [&str; 3] = ["ipykernel==7.4.0", "nbclient==0.11.0", "nbconvert==7.17.2"];
 /// Programs that speak by ITT and NVTX, with Intel's and NVIDIA's own code for that.
 const MARKERS: [&str; 2] = ["ittapi==1.2.2", "nvtx==0.2.17"];
 /// Another program that reads the stacks of a running Python.
@@ -73,9 +75,10 @@ pub fn fetch(is_small: bool) -> Result<()> {
             fetch_node_modules(folder, &NODE_MODULES)
         }),
     ];
-    let others: [(&str, Fetch); 6] = [
+    let others: [(&str, Fetch); 7] = [
         ("readers of tables", fetch_tables),
         ("readers of exports", fetch_readers),
+        ("Jupyter", fetch_jupyter),
         ("programs with marks", fetch_markers),
         ("py-spy", fetch_stacks),
         ("libraries of MPI and OpenMP", fetch_parallel),
@@ -139,6 +142,11 @@ fn fetch_tables(folder: &Path) -> Result<()> {
 fn fetch_readers(folder: &Path) -> Result<()> {
     let options = ["--no-deps", "--only-binary", ":all:"];
     fetch_packages(&folder.join("readers"), &READERS, &options)
+}
+
+fn fetch_jupyter(folder: &Path) -> Result<()> {
+    let options = ["--only-binary", ":all:"];
+    fetch_packages(&folder.join("jupyter"), &JUPYTER, &options)
 }
 
 fn fetch_markers(folder: &Path) -> Result<()> {

@@ -2,5 +2,6 @@
 
 mod frames;
 mod libraries;
+mod notebooks;
 mod torch;
 mod waiting;
