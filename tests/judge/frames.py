@@ -8,7 +8,7 @@ import rsys
 
 # What SQL can give: numbers that no double holds, both ends of 64 bits, nothing, and texts that other formats would break.
 SQL = """select 9007199254740993 as whole, 0.1 as part, 'a
-b,";{}' as text, null as nothing, 1 as mixed, 'x' as either, 7 as known
+b,";{}' as text, null as missing, 1 as mixed, 'x' as either, 7 as known
 union all select 9223372036854775807, null, '', null, 0.5, 2, 8
 union all select -9223372036854775808, 1e300, null, null, null, null, 9
 union all select null, -2.0, 'ü€', null, 2, 0.5, -1"""
@@ -16,7 +16,7 @@ EXPECTED = {
     "whole": [2**53 + 1, 2**63 - 1, -(2**63), None],
     "part": [0.1, None, 1e300, -2.0],
     "text": ['a\nb,";{}', "", None, "ü€"],
-    "nothing": [None] * 4,
+    "missing": [None] * 4,
     "mixed": [1, 0.5, None, 2],
     "either": ["x", 2, None, 0.5],
     "known": [7, 8, 9, -1],
@@ -79,7 +79,7 @@ for ask, error, words in [
     else:
         raise AssertionError(words)
 functions = run.ask("functions", "--by", "line")
-assert functions["functions"] and "samples" in dir(run) and "functions" in run.summary()
+assert "samples" in dir(run) and functions["functions"][0]["function"] in run.summary(), run.summary()
 print(json.dumps({"with": found, "weight": sum(row["weight"] for row in run.samples)}), flush=True)
 # Threads of libraries that are still there abort the interpreter's end now and then.
 os._exit(0)

@@ -1,9 +1,10 @@
-"""A part of a program is recorded by rsys.profile(): python_profile.py [attach FOLDER | inside]
+"""A part of a program is recorded by rsys.profile(): python_profile.py [attach FOLDER | refused FOLDER | inside]
 
 `before` and `after` use as much CPU time as `part`, and must not be in the trace. With `attach` it is recorded three times: by `with`, by a decorator, and by
-one within another; each folder is printed. With `inside` the program runs under rsys-sample.
+one within another; each folder is printed. With `refused` another rsys-sample records it already. With `inside` the program runs under rsys-sample.
 """
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -84,4 +85,21 @@ def inside():
         print(f"refused={error}")
 
 
-{"attach": attach, "inside": inside}[sys.argv[1]](*sys.argv[2:])
+def refused(folder):
+    words = ["rsys-sample", "-p", str(os.getpid()), "-o", folder]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as other:
+        assert any("attached to pid" in line for line in other.stderr)
+        try:
+            with rsys.profile(["-o", folder]):
+                print("recorded=twice")
+        except rsys.Error as error:
+            print(f"refused={error}")
+        assert rsys.last() is None
+        other.terminate()
+    # Once it is gone there is nothing in the way.
+    with rsys.profile(["-o", folder]) as run:
+        part()
+    print(f"with={run.dir}")
+
+
+{"attach": attach, "refused": refused, "inside": inside}[sys.argv[1]](*sys.argv[2:])

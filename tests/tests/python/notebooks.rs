@@ -154,6 +154,12 @@ fn what_cannot_be_attached_to_is_told_in_the_profilers_words() -> TestResult {
         "{}",
         outcome.story()
     );
+    let folder = Scratch::new("refused")?;
+    let program = python(PROFILED).arg("refused").arg(folder.path());
+    let outcome = run_plain(program.env("PATH", search_path()?))?;
+    let told = printed(outcome.expect_success(), "refused")?;
+    ensure!(told.contains("another rsys-sample records it"), "{told}");
+    ensure!(seconds_of(Path::new(&printed(&outcome, "with")?), "part")? > 0.3);
     // Without the programs there is a way to get them.
     let outcome = run("/nonsense".into())?;
     let told = printed(&outcome, "told")?;
