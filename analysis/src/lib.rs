@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`program`] | operators, ranges, places in the code: what is known of a program whatever is asked |
 //! | [`containers`] | collections of small size |
+//! | `joined` | what belongs to what: calls, and the operations that they caused |
 //! | [`measure`] | one module for each question; none knows where the records came from |
 //! | [`ranks`] | questions that compare ranks, and read the files of some twice |
 //! | [`compare`] | two runs, or several of two programs: what became slower |
@@ -29,6 +30,7 @@ pub mod ranks;
 pub mod show;
 pub mod table;
 
+mod joined;
 mod pass;
 
 pub use pass::{answers, pass, pass_counted, pass_in_order, processors};

@@ -33,7 +33,7 @@ pub fn collectives_part(file: &Path, read_bytes: &BytesRead, jobs: usize) -> col
     let collectives = Collectives::default();
     let measures = &mut [Box::new(collectives.clone()) as Box<dyn Measure>];
     let model = pass_counted(&[file.to_path_buf()], measures, read_bytes, jobs);
-    collectives::Part::of(&collectives, model)
+    collectives.part(&model)
 }
 
 /// [`collectives()`] of what `of_file` finds in each file, put together in a job that is empty so far.
@@ -61,18 +61,18 @@ fn compared(
 ) -> (collectives::Found, Model) {
     each(files, jobs, |file| job.add(of_file(file)));
     let (mut found, model) = job.find();
-    let look_at = |found: &mut collectives::Found, looks: Vec<collectives::Look>| {
-        for look in looks {
-            let measures = &mut [Box::new(look.doings.clone()) as Box<dyn Measure>];
-            let file = std::slice::from_ref(&look.file);
+    let read_again = |found: &mut collectives::Found, readings: Vec<collectives::SecondReading>| {
+        for reading in readings {
+            let measures = &mut [Box::new(reading.activity.clone()) as Box<dyn Measure>];
+            let file = std::slice::from_ref(&reading.file);
             let of_file = pass_counted(file, measures, &BytesRead::default(), jobs);
-            found.learn(&look, &of_file);
+            found.learn(&reading, &of_file);
         }
     };
-    let looks = found.looks(&model);
-    look_at(&mut found, looks);
-    let looks = found.sensor_looks(&model);
-    look_at(&mut found, looks);
+    let readings = found.second_readings(&model);
+    read_again(&mut found, readings);
+    let readings = found.sensor_readings(&model);
+    read_again(&mut found, readings);
     (found, model)
 }
 
@@ -178,7 +178,7 @@ pub fn critical_path_parts(
         processes: model.processes.clone(),
         notices: model.notices.clone(),
     };
-    (part, collectives::Part::of(&collectives, model))
+    (part, collectives.part(&model))
 }
 
 /// The critical paths of the iterations with these numbers, or of the median one and the slowest: of what `of_file` finds in each file. The files of ranks

@@ -125,10 +125,10 @@ fn memory_does_not_grow_with_the_records_of_the_host() {
         "gaps: {gaps} bytes for each call with two samples"
     );
     // What the host does while the GPU works explains nothing; what it does in pauses is explained on the way, and without a GPU nobody asks.
-    let forgetful = || Gaps::forgetful(CALLS as usize / 4, 100_000_000);
+    let bounded = || Gaps::bounded(CALLS as usize / 4, 100_000_000);
     for works in [Gpu::Works, Gpu::Pauses, Gpu::None] {
-        let few = kept_bytes(&mut forgetful(), CALLS, works);
-        let many = kept_bytes(&mut forgetful(), 3 * CALLS, works);
+        let few = kept_bytes(&mut bounded(), CALLS, works);
+        let many = kept_bytes(&mut bounded(), 3 * CALLS, works);
         // It is forgotten now and then. Of each pause three bytes are left.
         let left = 2 * CALLS as usize * 4;
         let most = few + few / 2 + if works == Gpu::Pauses { left } else { 0 };

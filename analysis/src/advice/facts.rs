@@ -185,7 +185,7 @@ pub(super) struct Facts<'a> {
     pub(super) cost: Option<View<'a>>,
     /// `None` where ranks were not compared: there is one process, or nothing collective.
     pub(super) compared: Option<Compared>,
-    /// The longest of the processes' lives, or of the GPUs' spans.
+    /// The longest of the processes' lifetimes, or of the GPUs' spans.
     pub(super) run_ns: u64,
     pub(super) hosts: Vec<Host>,
 }

@@ -29,8 +29,8 @@ use self::owners::Span;
 use self::rule::{Finding, Rule, Verdict};
 use crate::measure::Measure;
 use crate::measure::host::interpreter::Interpreter;
-use crate::measure::host::lives::Lives;
 use crate::measure::host::pauses::Pauses;
+use crate::measure::host::process_lifetimes::ProcessLifetimes;
 use crate::measure::job::stuck::Stuck;
 use crate::table::{Answer, Cell, Column, Table};
 use rsys_traces::words::nanoseconds;
@@ -43,7 +43,7 @@ const FINDINGS: usize = 10;
 pub fn further_measures() -> Vec<(&'static str, Box<dyn Measure>)> {
     vec![
         ("pauses", Box::<Pauses>::default()),
-        ("lives", Box::<Lives>::default()),
+        ("lives", Box::<ProcessLifetimes>::default()),
         ("interpreter", Box::<Interpreter>::default()),
         ("stuck", Box::<Stuck>::default()),
     ]

@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn numbers_of_threads_are_no_part_of_a_place() {
-        for (place, told) in [
+        for (place, expected) in [
             (
                 "thread 4711 python3, before hipFree",
                 "thread python3, before hipFree",
@@ -119,7 +119,7 @@ mod tests {
                 "thread pool of main (a.cc:12)",
             ),
         ] {
-            assert_eq!(without_threads(place), told);
+            assert_eq!(without_threads(place), expected);
         }
     }
 

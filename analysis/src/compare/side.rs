@@ -11,7 +11,7 @@ use crate::measure::gpu::memory::Memory;
 use crate::measure::gpu::timeline::Timeline;
 use crate::measure::host::calls::Calls;
 use crate::measure::host::functions::Functions;
-use crate::measure::host::lives::Lives;
+use crate::measure::host::process_lifetimes::ProcessLifetimes;
 use crate::measure::pictures::spread::{Spread, Stretch};
 use crate::table::Answer;
 use crate::table::view::{View, rows};
@@ -33,7 +33,7 @@ pub fn measures(spread: &Spread) -> Vec<(&'static str, Box<dyn Measure>)> {
         ("calls", Box::<Calls>::default()),
         ("functions", Box::<Functions>::default()),
         ("memory", Box::<Memory>::default()),
-        ("lives", Box::<Lives>::default()),
+        ("lives", Box::<ProcessLifetimes>::default()),
         ("spread", Box::new(spread.clone())),
     ]
 }

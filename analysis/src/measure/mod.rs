@@ -7,11 +7,14 @@
 //! | [`job`] | what ranks did together, iteration by iteration |
 //! | [`pictures`] | what pictures and comparisons are made from |
 //!
+//! Why something was idle is said in the words of `idle_cause`.
+//!
 //! Times are whole nanoseconds and intervals are half-open. Intervals that overlap are united, never added up ([`crate::containers::sets`]); what
 //! cannot be attributed is a row of its own, so that the parts of a table add up to its total exactly.
 
 pub mod gpu;
 pub mod host;
+pub(crate) mod idle_cause;
 pub mod job;
 pub mod pictures;
 

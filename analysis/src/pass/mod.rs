@@ -243,9 +243,9 @@ fn unreadable(file: &Path, error: &read::OpenError) -> Notice {
         Some(source) => format!("cannot be read: {source}"),
         // The place is said by the notice.
         None => {
-            let told = error.to_string();
+            let text = error.to_string();
             let place = format!("{}: ", file.display());
-            told.strip_prefix(&place).unwrap_or(&told).to_owned()
+            text.strip_prefix(&place).unwrap_or(&text).to_owned()
         }
     };
     Notice {

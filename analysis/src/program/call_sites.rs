@@ -1,7 +1,7 @@
 //! Where in the program calls were made: by the stacks that were recorded with them, else by samples of their thread that were taken while
 //! they went on.
 //!
-//! Most samples fall into no call that is asked about. As long as there are few, all are kept; when they are many, those are forgotten that no call has
+//! Most samples fall into no call that is asked about. As long as there are few, all are kept; when they are many, those are discarded that no call has
 //! contained so far, but for the last of each thread: a call is recorded when it ends.
 
 use crate::containers::packed_rows::PackedRows;
@@ -59,13 +59,13 @@ impl CallSites {
             of_thread.push([sample.time_ns, sample.stack.index() as u64]);
         }
         if self.kept >= self.limit.max(SAMPLES) {
-            self.forget();
+            self.discard();
             self.limit = 2 * self.kept;
         }
     }
 
-    /// Forgets samples that are in no call.
-    fn forget(&mut self) {
+    /// Discards samples that are in no call.
+    fn discard(&mut self) {
         self.kept = 0;
         for (thread, samples) in self.samples.iter_mut().enumerate() {
             samples.sort();

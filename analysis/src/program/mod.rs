@@ -8,12 +8,10 @@
 //! | [`scopes`] | which range, and which iteration, was open at a time |
 //! | [`iteration_names`] | which ranges are iterations |
 //! | [`recorded`] | for how long recorded operators and functions were open |
-//! | `held` | which calls that copy aside have waited for their copies |
 //! | [`nesting`] | which calls stand inside of others |
 
 pub mod call_sites;
 pub mod code_place;
-pub(crate) mod held;
 pub mod iteration_names;
 pub mod nesting;
 pub mod operators;

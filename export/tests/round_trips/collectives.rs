@@ -27,7 +27,7 @@ fn answer(files: &[PathBuf]) -> serde_json::Value {
     let collectives = Collectives::default();
     let mut measures: [Box<dyn Measure>; 1] = [Box::new(collectives.clone())];
     let model = pass_in_order(files, &mut measures, &BytesRead::default(), 1);
-    let answer = collectives.find(&model).answer(&model);
+    let answer = collectives.clone().answer(&model, "");
     rsys_analysis::show::json(&answer)
 }
 

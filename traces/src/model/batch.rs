@@ -250,9 +250,9 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// Operations of GPUs alone.
-    pub const GPU: Self = Self {
-        gpu: true,
+    /// None.
+    pub const NONE: Self = Self {
+        gpu: false,
         host: false,
         recorded: false,
         shapes: false,
@@ -263,18 +263,28 @@ impl Kinds {
         locks: false,
         proxies: false,
     };
+    /// Operations of GPUs alone.
+    pub const GPU: Self = Self {
+        gpu: true,
+        ..Self::NONE
+    };
+    /// Operations of GPUs, and slices of threads.
+    pub const GPU_AND_HOST: Self = Self {
+        host: true,
+        ..Self::GPU
+    };
+    /// The same with samples.
+    pub const GPU_HOST_AND_SAMPLES: Self = Self {
+        samples: true,
+        ..Self::GPU_AND_HOST
+    };
     /// All that is kept in tables: operators without what they were called with, and not what RCCL's proxies did.
     pub const ALL: Self = Self {
-        gpu: true,
-        host: true,
         recorded: true,
-        shapes: false,
-        arguments: false,
         marks: true,
-        samples: true,
         counters: true,
         locks: true,
-        proxies: false,
+        ..Self::GPU_HOST_AND_SAMPLES
     };
 
     /// Whether slices of this kind are wanted.

@@ -4,7 +4,7 @@ use super::{Chunk, PackedRows, Row};
 
 /// Chunks that are kept unpacked: queues that take turns are in different ones.
 const CHUNKS: usize = 8;
-/// Rows behind the last one that are looked at before all others.
+/// Rows behind the last one that are examined before all others.
 const NEAR: usize = 8;
 
 /// Finds rows of a list that is settled.

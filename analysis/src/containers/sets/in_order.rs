@@ -1,6 +1,6 @@
 //! Lists whose entries arrive nearly in order.
 
-/// So many entries are looked at for the place of one that is late.
+/// So many entries are searched for the place of one that is late.
 const LATE_MAX: usize = 32;
 
 /// Appends an entry, or puts it where it belongs if that is near the end. Several queues that take turns are in order then, without sorting.

@@ -102,6 +102,13 @@ impl IntervalSet {
     }
 }
 
+impl Extend<(u64, u64)> for IntervalSet {
+    fn extend<I: IntoIterator<Item = (u64, u64)>>(&mut self, intervals: I) {
+        let intervals = intervals.into_iter();
+        intervals.for_each(|(start_ns, end_ns)| self.add(start_ns, end_ns));
+    }
+}
+
 impl Run {
     #[inline]
     fn push(&mut self, start_ns: u64, end_ns: u64) {

@@ -78,7 +78,7 @@ struct Sums {
 
 /// A call that waits for its own copy.
 #[derive(Debug, Clone, Copy)]
-struct Call {
+struct WaitingCopy {
     process: ProcessId,
     thread: ThreadId,
     name: TextId,
@@ -92,18 +92,13 @@ struct Call {
 pub struct Copies {
     copies: HashMap<Key, Sums>,
     devices: Vec<Sums>,
-    calls: Vec<Call>,
+    calls: Vec<WaitingCopy>,
     sites: CallSites,
 }
 
 impl Measure for Copies {
     fn needs(&self) -> Kinds {
-        Kinds {
-            gpu: true,
-            host: true,
-            samples: true,
-            ..Kinds::default()
-        }
+        Kinds::GPU_HOST_AND_SAMPLES
     }
 
     fn take(&mut self, batch: &Batch) {
@@ -124,7 +119,7 @@ impl Measure for Copies {
         }
         for slice in &batch.host {
             if waits_for_its_copy(slice) {
-                self.calls.push(Call {
+                self.calls.push(WaitingCopy {
                     process: slice.process,
                     thread: slice.thread,
                     name: slice.name,

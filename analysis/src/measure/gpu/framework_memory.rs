@@ -24,7 +24,7 @@ type Place = (ProcessId, Option<u32>);
 
 /// What happened to it.
 #[derive(Debug, Default)]
-struct Course {
+struct DeviceUsage {
     made: (u64, u64),
     freed: (u64, u64),
     /// Time, what tensors have afterwards, what the framework holds.
@@ -68,8 +68,8 @@ impl Framework {
 
     /// Memory by device, and by the operators that asked for it.
     pub(in crate::measure) fn tables(&mut self, model: &Model) -> [Table; 2] {
-        let courses = self.courses();
-        let mut order: Vec<(&Place, &Course)> = courses.iter().collect();
+        let usages = self.usages();
+        let mut order: Vec<(&Place, &DeviceUsage)> = usages.iter().collect();
         order.sort_by_key(|((process, device), _)| (model.process(*process).order(), *device));
         let columns = [&PROCESS_COLUMNS[..], &COLUMNS].concat();
         let title = "Memory that the framework gave to tensors";
@@ -78,19 +78,19 @@ impl Framework {
         let title = "Memory of tensors by the operator that asked for it";
         let mut operators = Table::new("framework_memory_operators", title, &columns);
         operators.rows_in_text = 30;
-        for ((process, device), course) in order {
+        for ((process, device), usage) in order {
             let owner = || {
                 let mut cells = process_cells(model, *process).to_vec();
                 cells.push(device.map(u64::from).into());
                 cells
             };
             let mut cells = owner();
-            cells.extend(course.cells());
+            cells.extend(usage.cells());
             memory.push(Row {
                 cells,
-                below: vec![course.over_time()],
+                below: vec![usage.over_time()],
             });
-            for row in course.by_operator(model) {
+            for row in usage.by_operator(model) {
                 let mut cells = owner();
                 cells.extend(row);
                 operators.push(cells);
@@ -99,7 +99,7 @@ impl Framework {
         [memory, operators]
     }
 
-    fn courses(&mut self) -> HashMap<Place, Course> {
+    fn usages(&mut self) -> HashMap<Place, DeviceUsage> {
         self.events.sort_by_key(|one| {
             let is_made = one.bytes > 0;
             (one.thread, one.time_ns, is_made, one.address, one.bytes)
@@ -118,12 +118,12 @@ impl Framework {
         }
         // Of one time, memory is freed before it is given again.
         events.sort_by_key(|(one, _)| (one.time_ns, one.bytes > 0, one.address, one.bytes));
-        let mut courses: HashMap<Place, Course> = HashMap::new();
+        let mut usages: HashMap<Place, DeviceUsage> = HashMap::new();
         for (event, operator) in events {
-            let course = courses.entry((event.process, event.device)).or_default();
-            course.take(&event, operator);
+            let usage = usages.entry((event.process, event.device)).or_default();
+            usage.take(&event, operator);
         }
-        courses
+        usages
     }
 }
 
@@ -143,7 +143,7 @@ fn innermost(rows: &mut RecordedRows, events: &[MemoryEvent]) -> Vec<Option<Text
     names.collect()
 }
 
-impl Course {
+impl DeviceUsage {
     fn take(&mut self, event: &MemoryEvent, operator: Option<TextId>) {
         let bytes = event.bytes.unsigned_abs();
         let last = self.steps.last().map_or(0, |step| step.1);

@@ -106,7 +106,7 @@ struct Sources {
 }
 
 impl Sources {
-    /// How many are kept, and told.
+    /// How many are kept and shown.
     const MAX: usize = 16;
     /// How `rsys-sample` joins the places of a name, and what it calls those for which it has no room.
     const OR: &str = " or ";
@@ -128,7 +128,7 @@ impl Sources {
     }
 
     /// Each place once, in order: a text grows as code objects are loaded, so places are in several texts.
-    fn told(&self, model: &Model) -> Cell {
+    fn shown(&self, model: &Model) -> Cell {
         let texts = self.texts.iter();
         let places = texts.flat_map(|id| model.text(*id).split(Self::OR));
         let (others, mut places): (Vec<&str>, Vec<&str>) =
@@ -214,7 +214,7 @@ impl Measure for Kernels {
                 durations.min_ns.into(),
                 durations.max_ns.into(),
                 durations.std_ns().into(),
-                durations.sources.told(model),
+                durations.sources.shown(model),
             ]);
             table.push(cells);
         }
@@ -308,30 +308,33 @@ fn share(part: u64, whole: u64) -> Cell {
 mod tests {
     use super::*;
 
-    fn told(texts: &[&str]) -> Cell {
+    fn shown(texts: &[&str]) -> Cell {
         let (mut model, mut sources) = (Model::default(), Sources::default());
         for text in texts {
             sources.add(model.texts.intern(text));
         }
-        sources.told(&model)
+        sources.shown(&model)
     }
 
     #[test]
     fn each_place_is_told_once() {
-        assert_eq!(told(&["", ""]), Cell::from(None::<String>));
+        assert_eq!(shown(&["", ""]), Cell::from(None::<String>));
         let grown = ["b.py:24", "a.py:11", "a.py:11 or b.py:24", "a.py:11"];
-        assert_eq!(told(&grown), "a.py:11 or b.py:24".into());
+        assert_eq!(shown(&grown), "a.py:11 or b.py:24".into());
         let others = ["b.py:1 or others", "z.py:1", "b.py:1 or z.py:1 or others"];
-        assert_eq!(told(&others), "b.py:1 or z.py:1 or others".into());
+        assert_eq!(shown(&others), "b.py:1 or z.py:1 or others".into());
     }
 
     #[test]
     fn many_places_are_others() {
         let texts: Vec<String> = (10..40).map(|line| format!("a.py:{line}")).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        assert_eq!(told(&texts[..16]), texts[..16].join(" or ").as_str().into());
+        assert_eq!(
+            shown(&texts[..16]),
+            texts[..16].join(" or ").as_str().into()
+        );
         let expected = format!("{} or others", texts[..16].join(" or "));
-        assert_eq!(told(&texts), expected.as_str().into());
-        assert_eq!(told(&[&texts.join(" or ")]), expected.as_str().into());
+        assert_eq!(shown(&texts), expected.as_str().into());
+        assert_eq!(shown(&[&texts.join(" or ")]), expected.as_str().into());
     }
 }

@@ -20,7 +20,7 @@ const PARTS: u64 = 100;
 
 /// A call that tells an address or bytes, for all that is known before names are.
 #[derive(Debug, Clone, Copy)]
-struct Call {
+struct MemoryCall {
     process: ProcessId,
     thread: ThreadId,
     name: TextId,
@@ -33,7 +33,7 @@ struct Call {
 /// The question, while records are read.
 #[derive(Debug, Default)]
 pub struct Memory {
-    calls: Vec<Call>,
+    calls: Vec<MemoryCall>,
     sites: CallSites,
     framework: Framework,
 }
@@ -50,7 +50,7 @@ impl Measure for Memory {
     fn take(&mut self, batch: &Batch) {
         for slice in &batch.host {
             if tells_memory(slice) {
-                self.calls.push(Call {
+                self.calls.push(MemoryCall {
                     process: slice.process,
                     thread: slice.thread,
                     name: slice.name,
@@ -67,25 +67,25 @@ impl Measure for Memory {
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
         self.sites.sort();
-        let (courses, doubts) = self.courses(model);
-        let mut order: Vec<_> = courses.iter().collect();
+        let (usages, doubts) = self.usages(model);
+        let mut order: Vec<_> = usages.iter().collect();
         order.sort_by_key(|((process, kind), _)| (model.process(*process).order(), *kind));
         let columns = [&PROCESS_COLUMNS[..], &MEMORY_COLUMNS].concat();
         let mut memory = Table::new("memory", "Memory by process", &columns);
-        for ((process, kind), course) in &order {
+        for ((process, kind), usage) in &order {
             let mut cells = process_cells(model, *process).to_vec();
             cells.push(kind.text().into());
-            cells.extend(course.cells());
+            cells.extend(usage.cells());
             memory.push(Row {
                 cells,
-                below: vec![course.over_time()],
+                below: vec![usage.over_time()],
             });
         }
         let columns = [&PROCESS_COLUMNS[..], &HOLDER_COLUMNS].concat();
         let mut holders = Table::new("memory_holders", "What held memory at its peak", &columns);
         holders.rows_in_text = 30;
-        for ((process, kind), course) in &order {
-            for mut cells in self.holders(course, model) {
+        for ((process, kind), usage) in &order {
+            for mut cells in self.holders(usage, model) {
                 let mut row = process_cells(model, *process).to_vec();
                 row.push(kind.text().into());
                 row.append(&mut cells);
@@ -121,13 +121,13 @@ fn tells_memory(slice: &HostSlice) -> bool {
 struct Change {
     time_ns: u64,
     /// The call that made the memory.
-    made_by: Call,
+    made_by: MemoryCall,
     is_free: bool,
 }
 
 /// What became of the memory of one kind of a process.
 #[derive(Debug, Default)]
-struct Course {
+struct Usage {
     changes: Vec<Change>,
 }
 
@@ -142,7 +142,7 @@ struct Doubts {
 /// The greatest sum of a course: bytes, time, and the number of changes up to there.
 type Peak = (u64, u64, usize);
 
-impl Course {
+impl Usage {
     fn sums(&self) -> impl Iterator<Item = (&Change, u64)> {
         self.changes.iter().scan(0_u64, |sum, change| {
             let bytes = change.made_by.bytes;
@@ -165,8 +165,8 @@ impl Course {
     }
 
     /// What was there after some changes, by address.
-    fn held(&self, changes: usize) -> Vec<Call> {
-        let mut held: HashMap<u64, Call> = HashMap::new();
+    fn held(&self, changes: usize) -> Vec<MemoryCall> {
+        let mut held: HashMap<u64, MemoryCall> = HashMap::new();
         for change in &self.changes[..changes] {
             match change.is_free {
                 true => _ = held.remove(&change.made_by.address),
@@ -244,8 +244,8 @@ impl Course {
 
 impl Memory {
     /// The changes of each process and kind of memory, in order of time.
-    fn courses(&self, model: &Model) -> (HashMap<(ProcessId, Kind), Course>, Doubts) {
-        let mut calls: Vec<(u64, bool, Call, Does)> = Vec::new();
+    fn usages(&self, model: &Model) -> (HashMap<(ProcessId, Kind), Usage>, Doubts) {
+        let mut calls: Vec<(u64, bool, MemoryCall, Does)> = Vec::new();
         for &call in &self.calls {
             match does(model.text(call.name)) {
                 Some(what @ Does::Allocate(_)) => calls.push((call.end_ns, true, call, what)),
@@ -258,14 +258,14 @@ impl Memory {
             let order = model.process(call.process).order();
             (order, time_ns, is_made, call.address, call.bytes)
         });
-        let mut courses: HashMap<(ProcessId, Kind), Course> = HashMap::new();
-        let mut live: HashMap<(ProcessId, u64), (Kind, Call)> = HashMap::new();
+        let mut usages: HashMap<(ProcessId, Kind), Usage> = HashMap::new();
+        let mut live: HashMap<(ProcessId, u64), (Kind, MemoryCall)> = HashMap::new();
         let mut doubts = Doubts::default();
         for (time_ns, _, call, what) in calls {
             let place = (call.process, call.address);
             let mut change = |kind, made_by, is_free| {
-                let course = courses.entry((call.process, kind)).or_default();
-                course.changes.push(Change {
+                let usage = usages.entry((call.process, kind)).or_default();
+                usage.changes.push(Change {
                     time_ns,
                     made_by,
                     is_free,
@@ -286,14 +286,14 @@ impl Memory {
                 },
             }
         }
-        (courses, doubts)
+        (usages, doubts)
     }
 
     /// What held memory at the peak, by call and stack: rows that add up to the peak.
-    fn holders(&self, course: &Course, model: &Model) -> Vec<Vec<Cell>> {
-        let (_, _, changes) = course.peak();
+    fn holders(&self, usage: &Usage, model: &Model) -> Vec<Vec<Cell>> {
+        let (_, _, changes) = usage.peak();
         let mut sums: HashMap<(TextId, Option<StackId>), (u64, u64)> = HashMap::new();
-        for call in course.held(changes) {
+        for call in usage.held(changes) {
             let time = (call.start_ns, call.end_ns);
             let stack = self.sites.find(call.thread, time, model);
             let (count, bytes) = sums.entry((call.name, stack)).or_default();

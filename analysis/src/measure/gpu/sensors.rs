@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::containers::id_map::IdMap;
-use crate::containers::sets::IntervalSet;
+use crate::containers::sets::{IntervalSet, Union};
 use crate::measure::{Measure, PROCESS_COLUMNS, notes, process_cells};
 use crate::table::{Answer, Cell, Column, Row, Table};
 use rsys_traces::model::entry;
@@ -84,17 +84,17 @@ impl Measure for Sensors {
     }
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
-        let courses = self.courses(model);
+        let all_series = self.all_series(model);
         let mut sensors = Table::new("sensors", "Sensors of GPUs", &SENSOR_COLUMNS);
-        for (sensor, course) in &courses {
+        for (sensor, series) in &all_series {
             let (_, pid, name, unit) = sensor;
-            let [min, mean, max] = course.summary();
+            let [min, mean, max] = series.summary();
             let mut cells = gpu_cells(&sensor.0, model);
             cells.extend::<[Cell; 7]>([
                 (*pid).into(),
                 name.as_str().into(),
                 unit.as_str().into(),
-                (course.steps.len() as u64).into(),
+                (series.steps.len() as u64).into(),
                 min.into(),
                 mean.into(),
                 max.into(),
@@ -104,9 +104,9 @@ impl Measure for Sensors {
         let title = "Clocks below 90 % of their usual value while the GPU worked";
         let mut slow = Table::new("slow_clocks", title, &SLOW_COLUMNS);
         slow.rows_in_text = 30;
-        for (sensor, course) in &courses {
+        for (sensor, series) in &all_series {
             if sensor.3 == CLOCK_UNIT {
-                self.slow(sensor, course, &mut slow, model);
+                self.slow(sensor, series, &mut slow, model);
             }
         }
         let counters = self.counters(model);
@@ -117,7 +117,9 @@ impl Measure for Sensors {
                 "no sensor of a GPU is in these traces: rsys-sample reads them with -I rocm-smi"
                     .to_owned(),
             );
-        } else if counters.rows.is_empty() && !courses.keys().any(|sensor| sensor.3 == CLOCK_UNIT) {
+        } else if counters.rows.is_empty()
+            && !all_series.keys().any(|sensor| sensor.3 == CLOCK_UNIT)
+        {
             notes.push(
                 "no clock is among the sensors: rsys-sample reads it with --gpu-metrics clock"
                     .to_owned(),
@@ -254,11 +256,11 @@ fn is_clock(name: &str) -> bool {
 
 /// The values of a sensor, each with the time in which it held.
 #[derive(Debug, Default)]
-struct Course {
+struct SensorSeries {
     steps: Vec<(u64, u64, f64)>,
 }
 
-impl Course {
+impl SensorSeries {
     /// From values at times, and the end of what was recorded.
     fn new(mut values: Vec<(u64, f64)>, end_ns: u64) -> Self {
         values.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
@@ -290,11 +292,11 @@ impl Course {
     }
 
     /// The median over the time in which the GPU worked.
-    fn usual(&self, busy: &[(u64, u64)]) -> Option<f64> {
+    fn usual(&self, busy: &Union) -> Option<f64> {
         let mut held: Vec<(f64, u64)> = self
             .steps
             .iter()
-            .map(|&(start_ns, end_ns, value)| (value, common_ns((start_ns, end_ns), busy)))
+            .map(|&(start_ns, end_ns, value)| (value, busy.within((start_ns, end_ns))))
             .filter(|(_, time_ns)| *time_ns > 0)
             .collect();
         held.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -308,11 +310,11 @@ impl Course {
     }
 
     /// How much longer work took in a stretch than it would have taken with the usual value, if it takes as much longer as the clock is slower.
-    fn lost_ns(&self, (start_ns, end_ns): (u64, u64), usual: f64, busy: &[(u64, u64)]) -> u64 {
+    fn lost_ns(&self, (start_ns, end_ns): (u64, u64), usual: f64, busy: &Union) -> u64 {
         let within = self.steps.iter();
         let within = within.filter(|step| step.0 >= start_ns && step.1 <= end_ns);
         let lost = within.map(|&(from_ns, to_ns, value)| {
-            common_ns((from_ns, to_ns), busy) as f64 * (1.0 - value / usual).clamp(0.0, 1.0)
+            busy.within((from_ns, to_ns)) as f64 * (1.0 - value / usual).clamp(0.0, 1.0)
         });
         lost.sum::<f64>() as u64
     }
@@ -331,18 +333,9 @@ impl Course {
     }
 }
 
-/// How much of a stretch lies in intervals, which are in order and do not overlap.
-fn common_ns((start_ns, end_ns): (u64, u64), intervals: &[(u64, u64)]) -> u64 {
-    let first = intervals.partition_point(|interval| interval.1 <= start_ns);
-    let within = intervals[first..].iter().take_while(|one| one.0 < end_ns);
-    within
-        .map(|one| one.1.min(end_ns) - one.0.max(start_ns))
-        .sum()
-}
-
 impl Sensors {
     /// The values of all sensors. What several traces hold of one is one.
-    fn courses(&self, model: &Model) -> BTreeMap<Sensor, Course> {
+    fn all_series(&self, model: &Model) -> BTreeMap<Sensor, SensorSeries> {
         let mut ends_ns: HashMap<&str, u64> = HashMap::new();
         let mut end = |process: ProcessId, time_ns: u64| {
             let end_ns = ends_ns.entry(machine(process, model)).or_default();
@@ -369,7 +362,7 @@ impl Sensors {
             .into_iter()
             .map(|(sensor, values)| {
                 let end_ns = ends_ns.get(sensor.0.0.as_str()).copied().unwrap_or(0);
-                (sensor, Course::new(values, end_ns))
+                (sensor, SensorSeries::new(values, end_ns))
             })
             .collect()
     }
@@ -385,7 +378,7 @@ impl Sensors {
             .collect()
     }
 
-    fn slow(&mut self, sensor: &Sensor, course: &Course, table: &mut Table, model: &Model) {
+    fn slow(&mut self, sensor: &Sensor, series: &SensorSeries, table: &mut Table, model: &Model) {
         let ids = self.devices_of(&sensor.0, model);
         let is_of = |index: usize| ids.contains(&DeviceId::new(index));
         let devices = self.devices.iter_mut().enumerate();
@@ -394,16 +387,16 @@ impl Sensors {
             .map(|(_, work)| work)
             .collect();
         let busy = IntervalSet::union_of(works.iter_mut().map(|work| &mut work.busy));
-        let busy: Vec<(u64, u64)> = busy.collect();
-        let Some(usual) = course.usual(&busy) else {
+        let busy: Union = busy.collect();
+        let Some(usual) = series.usual(&busy) else {
             return;
         };
-        for (start_ns, end_ns) in course.below(SLOW * usual) {
-            let worked_ns = common_ns((start_ns, end_ns), &busy);
+        for (start_ns, end_ns) in series.below(SLOW * usual) {
+            let worked_ns = busy.within((start_ns, end_ns));
             if worked_ns == 0 {
                 continue;
             }
-            let lowest = course
+            let lowest = series
                 .steps
                 .iter()
                 .filter(|step| step.0 >= start_ns && step.1 <= end_ns);
@@ -415,7 +408,7 @@ impl Sensors {
                 start_ns.into(),
                 (end_ns - start_ns).into(),
                 worked_ns.into(),
-                course.lost_ns((start_ns, end_ns), usual, &busy).into(),
+                series.lost_ns((start_ns, end_ns), usual, &busy).into(),
                 lowest.into(),
                 usual.into(),
             ]);

@@ -109,7 +109,7 @@ impl Interpreter {
         seen.any(|&(_, waits, stack)| waits && waits_for_lock(stack, model))
     }
 
-    /// What is known of each thread that ran Python or waited for the lock: estimates, for all of it was looked at now and then.
+    /// What is known of each thread that ran Python or waited for the lock: estimates, for all of it was sampled now and then.
     pub(in crate::measure) fn table(&self, model: &Model) -> Table {
         let mut threads: HashMap<ThreadId, OfThread> = HashMap::new();
         for (&(thread, waits, stack), seen) in &self.samples {

@@ -7,14 +7,14 @@
 //! | [`pauses`] | which calls emptied a GPU before it was idle, and where launching took longer than the kernels |
 //! | [`locks`] | how often locks were taken, how long threads waited for them and where, and who held them |
 //! | [`interpreter`] | who held the interpreter's lock, and who waited for it |
-//! | [`lives`] | from when to when processes lived and used GPUs |
+//! | [`process_lifetimes`] | from when to when processes lived and used GPUs |
 //! | [`cost`] | what profiling itself cost |
 
 pub mod calls;
 pub mod cost;
 pub mod functions;
 pub mod interpreter;
-pub mod lives;
 pub mod locks;
 mod own_code;
 pub mod pauses;
+pub mod process_lifetimes;

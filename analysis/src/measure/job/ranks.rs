@@ -25,3 +25,12 @@ pub(super) fn lower_median<T: Ord + Copy>(numbers: &mut [T]) -> Option<T> {
     let middle = numbers.len().checked_sub(1)? / 2;
     Some(*numbers.select_nth_unstable(middle).1)
 }
+
+/// What a rank is called in a sentence.
+pub(super) fn rank_name(model: &Model, id: ProcessId) -> String {
+    let process = model.process(id);
+    match process.rank {
+        Some(rank) => format!("rank {rank}"),
+        None => format!("process {}", process.pid),
+    }
+}

@@ -29,7 +29,7 @@ pub(super) struct Plot {
 pub(super) struct Lane {
     pub title: String,
     /// What stands behind the title.
-    pub told: String,
+    pub caption: String,
     pub height: f64,
     pub back: Colour,
     pub blocks: Vec<Block>,
@@ -42,7 +42,7 @@ impl Lane {
     pub(super) fn new(title: String, height: f64) -> Self {
         Self {
             title,
-            told: String::new(),
+            caption: String::new(),
             height,
             back: RAISED,
             blocks: Vec::new(),
@@ -59,13 +59,13 @@ impl Lane {
     fn draw(&self, canvas: &mut Canvas, top: f64) {
         let (left, width) = (MARGIN, WIDTH - 2.0 * MARGIN);
         let letter = Letters::Plain.width();
-        // The title gives way to what is told: that is short, and names may be long.
-        let told_width = (self.told.chars().count() + 2) as f64 * letter;
-        let title = Letters::Plain.fit(&self.title, (width - told_width).max(width / 3.0));
+        // The title gives way to the caption: that is short, and names may be long.
+        let caption_width = (self.caption.chars().count() + 2) as f64 * letter;
+        let title = Letters::Plain.fit(&self.title, (width - caption_width).max(width / 3.0));
         canvas.write([left, top], &title, Letters::Plain, TEXT);
         let behind = left + (title.chars().count() + 2) as f64 * letter;
-        let told = Letters::Plain.fit(&self.told, left + width - behind);
-        canvas.write([behind, top], &told, Letters::Plain, SOFT);
+        let caption = Letters::Plain.fit(&self.caption, left + width - behind);
+        canvas.write([behind, top], &caption, Letters::Plain, SOFT);
         let top = top + Letters::Plain.height() + 2.0;
         let bottom = top + self.height;
         canvas.fill([left, top], [left + width, bottom], self.back);

@@ -79,7 +79,7 @@ pub(super) fn processors(table: &Table) -> Plot {
     let lane = |row: Record<'_>| {
         let axis_ns = row.number("axis_ns").max(row.number("bucket_ns")).max(1.0);
         let mut lane = Lane::new(row.owner(), 44.0);
-        lane.told = format!(
+        lane.caption = format!(
             "{} of CPU time",
             quantity(&Cell::Number(row.number("cpu_ns")), Unit::Nanoseconds)
         );
@@ -144,7 +144,7 @@ pub(super) fn timeline(tables: &[&Table]) -> Plot {
             .map(|(part, ink)| (part.1, ink))
             .collect();
         let mut lane = Lane::new(owner, 22.0);
-        lane.told = shares(&parts, total_ns);
+        lane.caption = shares(&parts, total_ns);
         lane.blocks = beside(&inked, total_ns);
         lane
     };
@@ -190,7 +190,7 @@ pub(super) fn gaps(tables: &[&Table]) -> Plot {
             .map(|(at, part)| (part.1, colour(at)))
             .collect();
         let mut lane = Lane::new(row.owner(), 22.0);
-        lane.told = format!(
+        lane.caption = format!(
             "idle {}: {}",
             quantity(&Cell::Number(idle_ns), Unit::Nanoseconds),
             shares(&parts, idle_ns)
@@ -245,7 +245,7 @@ pub(super) fn durations(table: &Table) -> Plot {
             .fold(1.0, f64::max);
         let total: f64 = classes.iter().map(|one| one.number("count")).sum();
         let mut lane = Lane::new(row.text("name").to_owned(), 60.0);
-        lane.told = format!(
+        lane.caption = format!(
             "{}, at most {} in a bar",
             counted(total, "kernel"),
             brief(most, Unit::Plain)
@@ -293,7 +293,7 @@ pub(super) fn memory(table: &Table) -> Plot {
             .fold(1.0, f64::max);
         let width = 1.0 / parts.len() as f64;
         let mut lane = Lane::new(joined(&[row.owner(), row.text("memory").to_owned()]), 60.0);
-        lane.told = format!(
+        lane.caption = format!(
             "up to {}",
             quantity(&Cell::Number(row.number("peak_bytes")), Unit::Bytes)
         );
@@ -379,7 +379,7 @@ fn curve(row: Record<'_>) -> Lane {
             .trim_end()
             .to_owned(),
     };
-    lane.told = match least == most {
+    lane.caption = match least == most {
         true => words(most),
         false => format!("{} to {}", words(least), words(most)),
     };
@@ -448,7 +448,7 @@ mod tests {
 
     #[test]
     fn shares_say_the_largest_first_and_nothing_of_nothing() {
-        let told = shares(&[("one", 25.0), ("none", 0.0), ("most", 75.0)], 100.0);
-        assert_eq!(told, "most 75.0 %, one 25.0 %");
+        let caption = shares(&[("one", 25.0), ("none", 0.0), ("most", 75.0)], 100.0);
+        assert_eq!(caption, "most 75.0 %, one 25.0 %");
     }
 }

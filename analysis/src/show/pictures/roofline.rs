@@ -43,7 +43,7 @@ pub(super) fn plot(answer: &Answer) -> Option<Plot> {
         "TFLOP/s (up) over operations for each byte (across)".to_owned(),
         HEIGHT,
     );
-    lane.told = format!("up to {} TFLOP/s", up.value(1.0));
+    lane.caption = format!("up to {} TFLOP/s", up.value(1.0));
     for (_, rate, memory) in &roofs {
         lane.blocks.extend(roof(*rate, *memory, &across, &up));
     }

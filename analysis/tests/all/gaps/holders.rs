@@ -137,17 +137,17 @@ fn samples_of_the_holder_are_kept_as_long_as_a_wait_asks_for_them() {
             .push(sample(1, time_ms, serves, Basis::CpuTime));
     }
     let place = "serves (serve.py:30), waiting for the interpreter's lock (GIL), held by thread 99 in grinds (serve.py:12)";
-    let mut forgetful = Gaps::forgetful(50, MS);
-    forgetful.take(&batch);
-    assert!(forgetful.is_full());
-    forgetful.settle(&model);
+    let mut bounded = Gaps::bounded(50, MS);
+    bounded.take(&batch);
+    assert!(bounded.is_full());
+    bounded.settle(&model);
     assert!(
-        !forgetful.is_full(),
+        !bounded.is_full(),
         "samples of the time in which the GPU worked"
     );
     let answers = [
         gaps(&model, &batch),
-        answer(&mut forgetful, &model, &Batch::default()),
+        answer(&mut bounded, &model, &Batch::default()),
     ];
     for found in answers {
         let wanted = of("host_wait", place, 10 * MS - 1);

@@ -137,7 +137,7 @@ proptest! {
         let expected = without_outside(asked(Gaps::default()));
         // With many rows little is left to explain at the end, with few almost all.
         for rows in [20, 60, 150] {
-            prop_assert_eq!(&without_outside(asked(Gaps::forgetful(rows, 700))), &expected, "{} rows", rows);
+            prop_assert_eq!(&without_outside(asked(Gaps::bounded(rows, 700))), &expected, "{} rows", rows);
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::causes::{Cause, Causes};
+use super::causes::Causes;
+use crate::measure::idle_cause::IdleCause;
 use rsys_traces::model::{Model, TextId, ThreadId};
 
 /// The calls of one name by one thread.
@@ -35,7 +36,7 @@ impl CallPlaces {
     pub(super) fn add_unplaced(
         &mut self,
         (thread, name): (ThreadId, TextId),
-        cause: Cause,
+        cause: IdleCause,
         start_ns: u64,
         ns: u64,
     ) {

@@ -3,66 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::measure::idle_cause::IdleCause;
 use crate::table::{Cell, Column, Row, Table};
-
-/// Why a GPU was idle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Cause {
-    Code,
-    Wait,
-    OffProcessor,
-    Runnable,
-    Synchronisation,
-    BlockingCopy,
-    RuntimeCall,
-    CollectiveCall,
-    Mpi,
-    Shmem,
-    Ucx,
-    OpenMp,
-    Kokkos,
-    Launch,
-    Graph,
-    Event,
-    HostFunction,
-    MemoryValue,
-    Barrier,
-    OtherGpu,
-    Queued,
-    NoSamples,
-    NoCall,
-}
-
-impl Cause {
-    /// Its name in JSON, and in words.
-    const fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Code => ("host_code", "code on the host"),
-            Self::Wait => ("host_wait", "the host waits"),
-            Self::OffProcessor => ("host_off_processor", "the host is not on a processor"),
-            Self::Runnable => ("host_runnable", "the host could run, and had no processor"),
-            Self::Synchronisation => ("synchronisation", "return from a synchronisation"),
-            Self::BlockingCopy => ("blocking_copy", "a copy that blocks"),
-            Self::RuntimeCall => ("runtime_call", "other calls of the runtime"),
-            Self::CollectiveCall => ("collective_call", "calls of RCCL"),
-            Self::Mpi => ("mpi", "calls of MPI"),
-            Self::Shmem => ("shmem", "calls of OpenSHMEM"),
-            Self::Ucx => ("ucx", "calls of UCX"),
-            Self::OpenMp => ("openmp", "within OpenMP"),
-            Self::Kokkos => ("kokkos", "within Kokkos"),
-            Self::Launch => ("launch", "launch latency"),
-            Self::Graph => ("graph", "between the operations of a graph"),
-            Self::Event => ("event", "waits for an event"),
-            Self::HostFunction => ("host_function", "waits for a function of the host"),
-            Self::MemoryValue => ("memory_value", "waits for a value in memory"),
-            Self::Barrier => ("barrier", "waits for a barrier packet"),
-            Self::OtherGpu => ("other_gpu", "waits for another GPU"),
-            Self::Queued => ("queued", "submitted, waits for something else"),
-            Self::NoSamples => ("unknown_no_samples", "unknown: no samples of the thread"),
-            Self::NoCall => ("unknown_no_call", "unknown: the call is not in the trace"),
-        }
-    }
-}
 
 /// The most examples of a cause at a place that are shown.
 const EXAMPLES: usize = 3;
@@ -103,19 +45,19 @@ struct Time {
 /// Times of a GPU, by cause and place.
 #[derive(Debug, Default)]
 pub(super) struct Causes {
-    of: BTreeMap<(Cause, String), Time>,
+    of: BTreeMap<(IdleCause, String), Time>,
 }
 
 impl Causes {
     /// Adds one stretch of time.
-    pub(super) fn add(&mut self, cause: Cause, place: String, start_ns: u64, ns: u64) {
+    pub(super) fn add(&mut self, cause: IdleCause, place: String, start_ns: u64, ns: u64) {
         self.add_parts(cause, place, ns, 1, [Example::new(start_ns, ns)]);
     }
 
     /// Adds the time of `count` stretches, the longest of which are among the examples.
     pub(super) fn add_parts(
         &mut self,
-        cause: Cause,
+        cause: IdleCause,
         place: String,
         ns: u64,
         count: u64,
@@ -137,16 +79,14 @@ impl Causes {
         }
     }
 
-    /// The keys of the causes, causes in words, places and times.
-    pub(super) fn times(&self) -> impl Iterator<Item = (&'static str, &'static str, &str, u64)> {
-        self.of.iter().map(|((cause, place), time)| {
-            let (key, text) = cause.names();
-            (key, text, place.as_str(), time.ns)
-        })
+    /// All causes, with places and times.
+    pub(super) fn times(self) -> impl Iterator<Item = (IdleCause, String, u64)> {
+        let times = self.of.into_iter();
+        times.map(|((cause, place), time)| (cause, place, time.ns))
     }
 
     /// All of them, the longest first.
-    fn in_order(&self) -> Vec<(&(Cause, String), &Time)> {
+    fn in_order(&self) -> Vec<(&(IdleCause, String), &Time)> {
         let mut list: Vec<_> = self.of.iter().collect();
         list.sort_by(|one, other| other.1.ns.cmp(&one.1.ns).then(one.0.cmp(other.0)));
         list
@@ -216,9 +156,8 @@ const NUMBERS: [Column; 3] = [
     Column::plain("longest_at_ns", "at ns"),
 ];
 
-fn names(cause: Cause, place: &str) -> Vec<Cell> {
-    let (key, text) = cause.names();
-    vec![key.into(), text.into(), place.into()]
+fn names(cause: IdleCause, place: &str) -> Vec<Cell> {
+    vec![cause.key().into(), cause.text().into(), place.into()]
 }
 
 impl Time {

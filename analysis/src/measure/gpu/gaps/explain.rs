@@ -5,12 +5,14 @@
 
 use std::cmp::Reverse;
 
-use super::causes::{Cause, Example};
+use super::causes::Example;
 use super::explained::{Behind, Certainty, Explained, call_at};
-use super::host::{Host, Look, Submission, Thread};
+use super::host::{Host, HostSample, Thread};
 use super::places::place;
-use super::pools::{Around, CallAt, Pool};
+use super::pooled_time::{Around, CallAt, PooledTime};
 use super::stretches::{Barriers, Stretch, Stretches};
+use crate::joined::submissions::Submission;
+use crate::measure::idle_cause::IdleCause;
 use crate::program::code_place::program_part;
 use rsys_traces::model::{
     Communication, DeviceId, HostKind, Model, ProcessId, StackId, StreamOrder, ThreadId, WaitsFor,
@@ -84,7 +86,7 @@ impl<'a> Gpu<'a> {
         }
         let place = call_at(self.model, call.name, self.launch_stack(next, &call));
         let causes = &mut self.found.causes;
-        causes.add(Cause::Graph, place, before.end_ns, idle_ns);
+        causes.add(IdleCause::Graph, place, before.end_ns, idle_ns);
         true
     }
 
@@ -126,7 +128,7 @@ impl<'a> Gpu<'a> {
         let place = self.model.text(operation.name).to_owned();
         self.found
             .causes
-            .add(Cause::NoCall, place, start_ns, end_ns - start_ns);
+            .add(IdleCause::NoCall, place, start_ns, end_ns - start_ns);
     }
 
     /// The stack that launched an operation.
@@ -148,7 +150,7 @@ impl<'a> Gpu<'a> {
     ) {
         let Some(of_thread) = self.host.thread(thread) else {
             return self.found.causes.add(
-                Cause::NoSamples,
+                IdleCause::NoSamples,
                 String::new(),
                 start_ns,
                 end_ns - start_ns,
@@ -166,14 +168,14 @@ impl<'a> Gpu<'a> {
             let name = self.model.text(call.name);
             let cause = match call.kind {
                 HostKind::Collective => match Communication::of(name) {
-                    Communication::Rccl => Cause::CollectiveCall,
-                    Communication::Mpi => Cause::Mpi,
-                    Communication::Shmem => Cause::Shmem,
-                    Communication::Ucx => Cause::Ucx,
+                    Communication::Rccl => IdleCause::CollectiveCall,
+                    Communication::Mpi => IdleCause::Mpi,
+                    Communication::Shmem => IdleCause::Shmem,
+                    Communication::Ucx => IdleCause::Ucx,
                 },
                 _ => within_call(name),
             };
-            let place = self.place_of_call(name, stack, of_thread.looks_in(from_ns, to_ns));
+            let place = self.place_of_call(name, stack, of_thread.samples_in(from_ns, to_ns));
             let ns = to_ns - from_ns;
             match place {
                 Some(place) => {
@@ -197,22 +199,22 @@ impl<'a> Gpu<'a> {
         &self,
         name: &str,
         stack: Option<StackId>,
-        looks: impl Iterator<Item = Look>,
+        samples: impl Iterator<Item = HostSample>,
     ) -> Option<String> {
         if let Some(stack) = stack.filter(|stack| program_part(*stack, self.model).is_some()) {
             return Some(format!("{name} in {}", place(self.model, stack)));
         }
         // A sample from outside may come late: then its stack is that of something else.
-        let is_of_call = |look: &Look| {
-            let frames = self.model.stacks.innermost_first(look.stack);
+        let is_of_call = |sample: &HostSample| {
+            let frames = self.model.stacks.innermost_first(sample.stack);
             let is_runtime = |file: &str| RUNTIMES.iter().any(|one| file.contains(one));
             let mut names = frames.map(|frame| (frame.function, frame.mapping));
             names.any(|(function, file)| {
                 self.model.text(function) == name || is_runtime(self.model.text(file))
-            }) && program_part(look.stack, self.model).is_some()
+            }) && program_part(sample.stack, self.model).is_some()
         };
-        let looks = looks.filter(is_of_call);
-        let most = looks.max_by_key(|look| (look.weight_ns, Reverse(look.time_ns)))?;
+        let samples = samples.filter(is_of_call);
+        let most = samples.max_by_key(|sample| (sample.weight_ns, Reverse(sample.time_ns)))?;
         Some(format!("{name} in {}", place(self.model, most.stack)))
     }
 
@@ -229,8 +231,8 @@ impl<'a> Gpu<'a> {
             let (from_ns, to_ns) = (region.start_ns.max(now_ns), region.end_ns.min(end_ns));
             self.outside_regions(now_ns, from_ns, around, of_thread);
             let cause = match region.kind {
-                HostKind::Kokkos => Cause::Kokkos,
-                _ => Cause::OpenMp,
+                HostKind::Kokkos => IdleCause::Kokkos,
+                _ => IdleCause::OpenMp,
             };
             let place = self.model.text(region.name).to_owned();
             let ns = to_ns - from_ns;
@@ -270,7 +272,9 @@ impl<'a> Gpu<'a> {
         let mut now_ns = start_ns;
         for (wait_ns, from_ns, place) in waits {
             self.between_waits(now_ns, from_ns, &around, of_thread);
-            self.found.causes.add(Cause::Wait, place, from_ns, wait_ns);
+            self.found
+                .causes
+                .add(IdleCause::Wait, place, from_ns, wait_ns);
             now_ns = from_ns + wait_ns;
         }
         self.between_waits(now_ns, end_ns, &around, of_thread);
@@ -288,9 +292,9 @@ impl<'a> Gpu<'a> {
             let (from_ns, to_ns) = (wait.start_ns.max(now_ns), wait.end_ns().min(end_ns));
             if from_ns < to_ns {
                 // Its samples are taken up to its end.
-                let looks = of_thread.looks_in(wait.start_ns, wait.end_ns().saturating_add(1));
-                let most = most_of(looks, (from_ns, to_ns));
-                let place = most.map(|look| place(self.model, look.stack));
+                let samples = of_thread.samples_in(wait.start_ns, wait.end_ns().saturating_add(1));
+                let most = most_of(samples, (from_ns, to_ns));
+                let place = most.map(|sample| place(self.model, sample.stack));
                 let place = place.filter(|place| !place.is_empty());
                 let place = place.unwrap_or_else(|| self.model.text(wait.name).to_owned());
                 waits.push((to_ns - from_ns, from_ns, place));
@@ -309,8 +313,8 @@ impl<'a> Gpu<'a> {
             }
             self.on_processor(now_ns, from_ns, around, of_thread);
             let cause = match off.kind {
-                HostKind::Runnable => Cause::Runnable,
-                _ => Cause::OffProcessor,
+                HostKind::Runnable => IdleCause::Runnable,
+                _ => IdleCause::OffProcessor,
             };
             let ns = to_ns - from_ns;
             let off = (ns, 1, Some(Example::new(from_ns, ns)));
@@ -329,7 +333,7 @@ impl<'a> Gpu<'a> {
             let place = scope.place(self.model);
             self.found
                 .causes
-                .add(Cause::Code, place, from_ns, to_ns - from_ns);
+                .add(IdleCause::Code, place, from_ns, to_ns - from_ns);
             now_ns = to_ns;
         }
         self.by_samples(now_ns, end_ns, around, of_thread);
@@ -343,18 +347,22 @@ impl<'a> Gpu<'a> {
         let span = (start_ns, end_ns - start_ns);
         let model = self.model;
         // The last sample of a wait has the time of its end, and stands for what was before.
-        let is_before = |look: &Look| look.waits && look.time_ns <= start_ns;
-        let looks = of_thread.looks_in(start_ns, end_ns);
-        let looks = looks.filter(|look| !is_before(look)).map(|look| {
-            let cause = if look.waits { Cause::Wait } else { Cause::Code };
-            (cause, place(model, look.stack), look.weight_ns)
+        let is_before = |sample: &HostSample| sample.waits && sample.time_ns <= start_ns;
+        let samples = of_thread.samples_in(start_ns, end_ns);
+        let samples = samples.filter(|sample| !is_before(sample)).map(|sample| {
+            let cause = if sample.waits {
+                IdleCause::Wait
+            } else {
+                IdleCause::Code
+            };
+            (cause, place(model, sample.stack), sample.weight_ns)
         });
         if span.1 < LONG_NS {
-            let pool = self.found.pools.entry(around.clone()).or_default();
-            return pool.add(span, looks);
+            let pool = self.found.pooled.entry(around.clone()).or_default();
+            return pool.add(span, samples);
         }
-        let mut alone = Pool::default();
-        alone.add(span, looks);
+        let mut alone = PooledTime::default();
+        alone.add(span, samples);
         let certainty = Certainty::of(of_thread, self.model);
         self.found.divide(around, alone, certainty, true);
     }
@@ -373,16 +381,16 @@ impl<'a> Gpu<'a> {
         let returned_ns = call.end_ns.clamp(start_ns, end_ns);
         let mut now_ns = start_ns;
         let cause = within_call(name);
-        let least_ns = if cause == Cause::BlockingCopy {
+        let least_ns = if cause == IdleCause::BlockingCopy {
             0
         } else {
             LAUNCH_NS
         };
         if returned_ns - start_ns > least_ns {
             let of_thread = self.host.thread(call.thread).into_iter();
-            let looks = of_thread.flat_map(|thread| thread.looks_in(start_ns, returned_ns));
+            let samples = of_thread.flat_map(|thread| thread.samples_in(start_ns, returned_ns));
             // Its launch stack is as good.
-            let of_call = self.place_of_call(name, stack, looks);
+            let of_call = self.place_of_call(name, stack, samples);
             let of_call = of_call.unwrap_or_else(|| place.clone());
             self.found
                 .causes
@@ -392,7 +400,7 @@ impl<'a> Gpu<'a> {
         match end_ns - now_ns {
             0..=LAUNCH_NS => {
                 let causes = &mut self.found.causes;
-                causes.add(Cause::Launch, place, now_ns, end_ns - now_ns);
+                causes.add(IdleCause::Launch, place, now_ns, end_ns - now_ns);
             }
             _ => self.held_up((now_ns, end_ns), place, call),
         }
@@ -404,14 +412,14 @@ impl<'a> Gpu<'a> {
         let behind = |name| format!("{place}, behind {}", self.model.text(name));
         let barriers = self.of.barriers;
         let (cause, place) = match order.map(|order| (order.what, order.name)) {
-            Some((StreamOrder::WaitValue, name)) => (Cause::MemoryValue, behind(name)),
-            Some((StreamOrder::HostFunction, name)) => (Cause::HostFunction, behind(name)),
+            Some((StreamOrder::WaitValue, name)) => (IdleCause::MemoryValue, behind(name)),
+            Some((StreamOrder::HostFunction, name)) => (IdleCause::HostFunction, behind(name)),
             Some((StreamOrder::WaitEvent, name)) => {
                 let behind = Behind::Event(name);
                 return self.found.hold_up((from_ns, begin_ns), place, behind);
             }
             _ if barriers.ended_within(self.of.id, begin_ns, HANDOVER_NS) => {
-                (Cause::Barrier, place)
+                (IdleCause::Barrier, place)
             }
             _ => {
                 let behind = Behind::Unknown;
@@ -425,24 +433,24 @@ impl<'a> Gpu<'a> {
 
 /// The sample that stands for most of a time. Waits that follow each other closely may be one slice: the longest of them need not be the one that is asked about.
 pub(super) fn most_of(
-    looks: impl Iterator<Item = Look>,
+    samples: impl Iterator<Item = HostSample>,
     (from_ns, to_ns): (u64, u64),
-) -> Option<Look> {
-    looks.max_by_key(|look| {
-        let begin_ns = look.time_ns.saturating_sub(look.weight_ns);
-        let within_ns = look
+) -> Option<HostSample> {
+    samples.max_by_key(|sample| {
+        let begin_ns = sample.time_ns.saturating_sub(sample.weight_ns);
+        let within_ns = sample
             .time_ns
             .min(to_ns)
             .saturating_sub(begin_ns.max(from_ns));
-        (within_ns, look.weight_ns, Reverse(look.time_ns))
+        (within_ns, sample.weight_ns, Reverse(sample.time_ns))
     })
 }
 
 /// What the time within a call of a runtime counts as.
-fn within_call(name: &str) -> Cause {
+fn within_call(name: &str) -> IdleCause {
     match waits_for(name) {
-        Some(WaitsFor::Copy) => Cause::BlockingCopy,
-        Some(_) => Cause::Synchronisation,
-        None => Cause::RuntimeCall,
+        Some(WaitsFor::Copy) => IdleCause::BlockingCopy,
+        Some(_) => IdleCause::Synchronisation,
+        None => IdleCause::RuntimeCall,
     }
 }

@@ -1,15 +1,16 @@
-//! What was found out of the idle times of one GPU so far, and what of it can only be told at the end.
+//! What was found out of the idle times of one GPU so far, and what of it can only be known at the end.
 
 use std::collections::BTreeMap;
 
 use super::call_places::CallPlaces;
-use super::causes::{Cause, Causes, Example};
+use super::causes::{Causes, Example};
 use super::explain::HANDOVER_NS;
 use super::host::{Host, Thread};
 use super::places::place;
-use super::pools::{Around, CallAt, Pool};
+use super::pooled_time::{Around, CallAt, PooledTime};
 use super::stretches::Stretches;
 use crate::containers::packed_rows::PackedRows;
+use crate::measure::idle_cause::IdleCause;
 use rsys_traces::model::{Device, DeviceId, Model, StackId, TextId, ThreadId};
 
 /// What stands in front of an operation that waits.
@@ -48,7 +49,7 @@ impl Certainty {
 pub(super) struct Explained {
     pub(super) causes: Causes,
     pub(super) call_places: CallPlaces,
-    pub(super) pools: BTreeMap<Around, Pool>,
+    pub(super) pooled: BTreeMap<Around, PooledTime>,
     /// What threads that are named at the end did before calls.
     before_calls: BTreeMap<(ThreadId, Option<CallAt>), Causes>,
     /// Operations that were held up, perhaps by other GPUs: begin, how long, and the number of what is known.
@@ -74,13 +75,13 @@ impl Explained {
     pub(super) fn divide(
         &mut self,
         around: &Around,
-        pool: Pool,
+        pool: PooledTime,
         certainty: Certainty,
         is_one: bool,
     ) {
         let (waits, runs): (Vec<_>, Vec<_>) = (pool.seen.into_iter())
             .map(|((cause, place), seen)| (cause, place, seen))
-            .partition(|(cause, _, _)| *cause == Cause::Wait);
+            .partition(|(cause, _, _)| *cause == IdleCause::Wait);
         let mut left_ns = pool.time_ns;
         let mut shares = Vec::with_capacity(waits.len() + runs.len());
         // Samples of waits are as long as these. Those of the processor stand for what the thread has used, and the rest it was not there; but where
@@ -124,14 +125,14 @@ impl Explained {
         });
         let rest = (left_ns, pool.count, longest);
         match (certainty, most_seen) {
-            (Certainty::Ran, _) => self.before_call(around, Cause::Code, rest),
+            (Certainty::Ran, _) => self.before_call(around, IdleCause::Code, rest),
             (Certainty::Sampled, Some(place)) => {
                 let (ns, count, longest) = rest;
                 self.causes
-                    .add_parts(Cause::OffProcessor, place, ns, count, longest);
+                    .add_parts(IdleCause::OffProcessor, place, ns, count, longest);
             }
-            (Certainty::Sampled, None) => self.before_call(around, Cause::OffProcessor, rest),
-            (Certainty::Unknown, _) => self.before_call(around, Cause::NoSamples, rest),
+            (Certainty::Sampled, None) => self.before_call(around, IdleCause::OffProcessor, rest),
+            (Certainty::Unknown, _) => self.before_call(around, IdleCause::NoSamples, rest),
         }
     }
 
@@ -139,7 +140,7 @@ impl Explained {
     pub(super) fn before_call(
         &mut self,
         around: &Around,
-        cause: Cause,
+        cause: IdleCause,
         (ns, count, longest): (u64, u64, Option<Example>),
     ) {
         if ns > 0 {
@@ -157,7 +158,7 @@ impl Explained {
         stretches: &[Stretches],
         id: DeviceId,
     ) -> Causes {
-        for (around, pool) in std::mem::take(&mut self.pools) {
+        for (around, pool) in std::mem::take(&mut self.pooled) {
             let thread = host.thread(around.thread);
             let certainty = thread.map_or(Certainty::Unknown, |one| Certainty::of(one, model));
             self.divide(&around, pool, certainty, false);
@@ -188,11 +189,11 @@ impl Explained {
                         false => format!(" for {gpus}"),
                     };
                     let behind = format!(", behind {}{of_gpus}", model.text(call));
-                    (Cause::Event, behind)
+                    (IdleCause::Event, behind)
                 }
                 Behind::Unknown => match gpus(HANDOVER_NS) {
-                    gpus if gpus.is_empty() => (Cause::Queued, String::new()),
-                    gpus => (Cause::OtherGpu, format!(", behind {gpus}")),
+                    gpus if gpus.is_empty() => (IdleCause::Queued, String::new()),
+                    gpus => (IdleCause::OtherGpu, format!(", behind {gpus}")),
                 },
             };
             let place = format!("{place}{for_what}");

@@ -1,7 +1,7 @@
 //! Waits for locks, and who held them meanwhile.
 //!
 //! Of a wait that was recorded (`-I mutex-locks`) begin, end and the holder's thread are exact; of one for the interpreter's lock that was seen from outside
-//! (`--realtime`) they are as they were when it was looked at. Where the holder's line was not recorded, it is that of its thread's sample at that time.
+//! (`--realtime`) they are as they were when it was sampled. Where the holder's line was not recorded, it is that of its thread's sample at that time.
 
 use super::explain::{Gpu, most_of};
 use super::host::{Host, Thread};
@@ -20,18 +20,18 @@ impl Host {
     ) -> Option<String> {
         let thread = self.thread(*self.tids.get(&(process, tid))?)?;
         // A sample stands for the time in front of it.
-        let looks = || {
-            let later = thread.looks_in(start_ns, u64::MAX);
-            later.take_while(|look| look.time_ns.saturating_sub(look.weight_ns) < end_ns)
+        let samples = || {
+            let later = thread.samples_in(start_ns, u64::MAX);
+            later.take_while(|sample| sample.time_ns.saturating_sub(sample.weight_ns) < end_ns)
         };
-        let runs = looks().find(|look| !look.waits);
+        let runs = samples().find(|sample| !sample.waits);
         // While others have the processor a thread gets no samples, and stays where the next one finds it.
         let later = || {
-            let mut later = thread.looks_in(start_ns, end_ns.saturating_add(STILL_NS));
-            later.find(|look| !look.waits)
+            let mut later = thread.samples_in(start_ns, end_ns.saturating_add(STILL_NS));
+            later.find(|sample| !sample.waits)
         };
-        let look = runs.or_else(|| looks().next()).or_else(later)?;
-        Some(place(model, look.stack)).filter(|place| !place.is_empty())
+        let sample = runs.or_else(|| samples().next()).or_else(later)?;
+        Some(place(model, sample.stack)).filter(|place| !place.is_empty())
     }
 }
 
@@ -59,8 +59,8 @@ impl Gpu<'_> {
         let time = (wait.start_ns, wait.end_ns);
         let of_call = of_thread.call_stack(wait.start_ns);
         let seen = || {
-            let looks = of_thread.looks_in(wait.start_ns, wait.end_ns.saturating_add(1));
-            most_of(looks.filter(|look| look.waits), time).map(|look| look.stack)
+            let samples = of_thread.samples_in(wait.start_ns, wait.end_ns.saturating_add(1));
+            most_of(samples.filter(|sample| sample.waits), time).map(|sample| sample.stack)
         };
         let text = of_call
             .or_else(seen)
@@ -69,12 +69,12 @@ impl Gpu<'_> {
         if wait.holder_tid == 0 {
             return waiting_text(text, function, "");
         }
-        let told = self.model.text(wait.holder);
-        let holder = match told {
+        let recorded = self.model.text(wait.holder);
+        let holder = match recorded {
             "" => self
                 .host
                 .place_of((self.of.process, wait.holder_tid), time, self.model),
-            told => Some(told.to_owned()),
+            recorded => Some(recorded.to_owned()),
         };
         let holder = holder.map_or_else(String::new, |place| format!(" in {place}"));
         let holder = format!("by thread {}{holder}", wait.holder_tid);

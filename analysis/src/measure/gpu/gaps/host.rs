@@ -3,47 +3,19 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::lock_waits::LockWaits;
-use super::orders::{Order, Orders};
+use super::stream_waits::{StreamWait, StreamWaits};
 use crate::containers::packed_rows::{PackedRows, Row};
-use crate::containers::sets::IntervalSet;
+use crate::containers::sets::{IntervalSet, widen};
+use crate::joined::ids::CorrelationId;
+use crate::joined::submissions::{Submission, Submissions};
 use crate::program::scopes::{Scope, Scopes};
 use rsys_traces::model::entry;
 use rsys_traces::model::{
     Basis, Batch, GpuRecord, HostKind, HostSlice, Model, ProcessId, StackId, TextId, ThreadId,
 };
 
-/// The call that submitted an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Submission {
-    pub(super) start_ns: u64,
-    pub(super) end_ns: u64,
-    pub(super) thread: ThreadId,
-    pub(super) name: TextId,
-    /// See [`HostSlice::stream`].
-    pub(super) stream: u64,
-}
-
 /// The stack that launched an operation, and its thread.
 pub(super) type Launch = (StackId, ThreadId);
-
-impl Submission {
-    fn row(&self, link: u64) -> Row<6> {
-        let duration_ns = self.end_ns - self.start_ns;
-        let (thread, name) = (self.thread.index() as u64, self.name.index() as u64);
-        [link, self.start_ns, duration_ns, thread, name, self.stream]
-    }
-
-    fn of(row: Row<6>) -> Self {
-        let [_, start_ns, duration_ns, thread, name, stream] = row;
-        Self {
-            start_ns,
-            end_ns: start_ns + duration_ns,
-            thread: ThreadId::new(thread as usize),
-            name: TextId::at(name as usize),
-            stream,
-        }
-    }
-}
 
 /// A call or a wait of a thread that no other contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +71,7 @@ pub(super) fn end_of(row: &Row<4>) -> u64 {
 
 /// A sample of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct HostSample {
     pub(super) time_ns: u64,
     pub(super) stack: StackId,
     pub(super) weight_ns: u64,
@@ -107,7 +79,7 @@ pub(super) struct Look {
     pub(super) waits: bool,
 }
 
-impl Look {
+impl HostSample {
     fn row(&self) -> Row<4> {
         let (stack, waits) = (self.stack.index() as u64, u64::from(self.waits));
         [self.time_ns, stack, self.weight_ns, waits]
@@ -134,36 +106,36 @@ pub(super) struct Thread {
     pub(super) waits: PackedRows<4>,
     /// Times off the processor, as the kernel recorded them.
     pub(super) off: PackedRows<4>,
-    pub(super) looks: PackedRows<4>,
+    pub(super) samples: PackedRows<4>,
     /// The stacks from which calls were made; rows begin with the calls' begins.
     pub(super) stacks: PackedRows<2>,
     /// Its waits for locks.
     pub(super) lock_waits: LockWaits,
-    /// Whether it was looked at at all.
+    /// Whether it was sampled at all.
     pub(super) is_sampled: bool,
 }
 
 /// What all threads did.
 #[derive(Debug, Default)]
 pub(super) struct Host {
-    /// By process; rows begin with the link.
-    pub(super) submissions: Vec<PackedRows<6>>,
+    /// By process.
+    pub(super) submissions: Vec<Submissions>,
     /// The stacks that launched operations, by process; rows begin with the time of the sample.
     pub(super) launches: Vec<PackedRows<3>>,
     pub(super) threads: Vec<Thread>,
     /// Threads by their process and the kernel's id, of processes with waits for locks.
     pub(super) tids: HashMap<(ProcessId, u32), ThreadId>,
-    pub(super) orders: Orders,
+    pub(super) stream_waits: StreamWaits,
     /// First and last time that is known of each process.
     spans: Vec<Option<(u64, u64)>>,
     /// About so many rows are kept of each process.
     rows: Vec<usize>,
-    /// The links of operations that were told, by process.
+    /// The links of operations that were reported, by process.
     pub(super) seen: Vec<IntervalSet>,
-    /// The names of calls that gave work to a GPU, by process, as far as something was forgotten.
-    pub(super) submitting: Vec<BTreeSet<u64>>,
-    /// Up to when something was forgotten, by process.
-    pub(super) forgotten_ns: Vec<u64>,
+    /// The names of calls that gave work to a GPU, by process, as far as something was discarded.
+    pub(super) submitting: Vec<BTreeSet<TextId>>,
+    /// Up to when something was discarded, by process.
+    pub(super) discarded_ns: Vec<u64>,
 }
 
 impl Host {
@@ -197,7 +169,7 @@ impl Host {
                 }
                 Basis::Event => continue,
             };
-            let look = Look {
+            let kept = HostSample {
                 time_ns: sample.time_ns,
                 stack: sample.stack,
                 weight_ns: sample.weight,
@@ -206,7 +178,7 @@ impl Host {
             let thread = entry(&mut self.threads, sample.thread.index());
             thread.process = Some(sample.process);
             thread.is_sampled = true;
-            thread.looks.push(look.row());
+            thread.samples.push(kept.row());
         }
     }
 
@@ -228,7 +200,7 @@ impl Host {
     pub(super) fn count(&mut self, process: ProcessId) {
         let own = |thread: &&Thread| thread.process == Some(process);
         let of_threads = self.threads.iter().filter(own).map(|thread| {
-            let lists = [&thread.calls, &thread.waits, &thread.off, &thread.looks];
+            let lists = [&thread.calls, &thread.waits, &thread.off, &thread.samples];
             let rows: usize = lists.map(PackedRows::len).iter().sum();
             let others = [
                 thread.scopes.len(),
@@ -248,33 +220,21 @@ impl Host {
         self.spans.len()
     }
 
-    /// Up to when something of a process was forgotten.
-    pub(super) fn forgotten_ns(&self, process: ProcessId) -> u64 {
-        self.forgotten_ns.get(process.index()).copied().unwrap_or(0)
+    /// Up to when something of a process was discarded.
+    pub(super) fn discarded_ns(&self, process: ProcessId) -> u64 {
+        self.discarded_ns.get(process.index()).copied().unwrap_or(0)
     }
 
     fn widen(&mut self, process: ProcessId, start_ns: u64, end_ns: u64) {
-        let span = entry(&mut self.spans, process.index());
-        let (first_ns, last_ns) = span.get_or_insert((start_ns, end_ns));
-        (*first_ns, *last_ns) = (start_ns.min(*first_ns), end_ns.max(*last_ns));
+        widen(entry(&mut self.spans, process.index()), (start_ns, end_ns));
         *entry(&mut self.rows, process.index()) += 1;
     }
 
     fn slice(&mut self, slice: &HostSlice) {
         self.widen(slice.process, slice.start_ns, slice.end_ns);
-        self.orders.take(slice);
+        self.stream_waits.take(slice);
         let is_thread = slice.thread.index() != HostSlice::NO_THREAD;
-        if slice.link != 0 && is_thread && matches!(slice.kind, HostKind::Runtime | HostKind::Hsa) {
-            let submission = Submission {
-                start_ns: slice.start_ns,
-                end_ns: slice.end_ns,
-                thread: slice.thread,
-                name: slice.name,
-                stream: slice.stream,
-            };
-            let submissions = entry(&mut self.submissions, slice.process.index());
-            submissions.push(submission.row(slice.link));
-        }
+        entry(&mut self.submissions, slice.process.index()).take(slice);
         if Scopes::is_one(slice) && is_thread {
             let thread = entry(&mut self.threads, slice.thread.index());
             thread.process = Some(slice.process);
@@ -310,20 +270,8 @@ impl Host {
     /// Brings everything of a process into the order of time.
     pub(super) fn sort(&mut self, process: ProcessId, model: &Model) {
         let submissions = entry(&mut self.submissions, process.index());
-        // Of several with one link the first counts, and whatever its thread, or another in a call of that name, calls when it has returned: ids may begin anew.
-        let mut last = [0; 6];
-        submissions.settle(|row| {
-            let [link, start_ns, _, thread, name, _] = *row;
-            let begins_anew =
-                start_ns >= last[1] + last[2] && (thread == last[3] || name == last[4]);
-            let stays = link != last[0] || begins_anew;
-            if stays {
-                last = *row;
-            }
-            stays
-        });
-        self.orders
-            .sort(process, submissions.iter().map(Submission::of), model);
+        submissions.sort();
+        self.stream_waits.sort(process, submissions.iter(), model);
         let mut last = None;
         entry(&mut self.launches, process.index())
             .settle(|row| last.replace(row[0]) != Some(row[0]));
@@ -347,7 +295,7 @@ impl Host {
                     is_outermost
                 });
             }
-            thread.looks.sort();
+            thread.samples.sort();
             thread.stacks.sort();
             thread.regions.sort(&model.texts);
             thread.lock_waits.sort();
@@ -359,7 +307,7 @@ impl Host {
         }
     }
 
-    /// The call that submitted an operation that began at a time: the last with its link before that. Clocks may be a little apart: where there is none, the first.
+    /// The call that submitted an operation that began at a time.
     pub(super) fn submission(
         &self,
         process: ProcessId,
@@ -367,16 +315,12 @@ impl Host {
         begin_ns: u64,
     ) -> Option<Submission> {
         let submissions = self.submissions.get(process.index())?;
-        let behind = submissions.partition_point(|row| (row[0], row[1]) <= (link, begin_ns));
-        let last = behind.checked_sub(1).into_iter();
-        let mut rows = last.chain([behind]).filter_map(|at| submissions.get(at));
-        let row = rows.find(|row| row[0] == link && link != 0)?;
-        Some(Submission::of(row))
+        submissions.find(CorrelationId::new(link)?, begin_ns)
     }
 
     /// What stands in the stream directly in front of an operation and may hold it up.
-    pub(super) fn in_front(&self, process: ProcessId, call: &Submission) -> Option<&Order> {
-        self.orders.in_front(process, call)
+    pub(super) fn in_front(&self, process: ProcessId, call: &Submission) -> Option<&StreamWait> {
+        self.stream_waits.in_front(process, call)
     }
 
     /// First and last time that is known of a process.
@@ -427,11 +371,15 @@ impl Thread {
     }
 
     /// Samples taken in an interval.
-    pub(super) fn looks_in(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = Look> {
-        let first = self.looks.partition_point(|look| look[0] < start_ns);
+    pub(super) fn samples_in(
+        &self,
+        start_ns: u64,
+        end_ns: u64,
+    ) -> impl Iterator<Item = HostSample> {
+        let first = self.samples.partition_point(|sample| sample[0] < start_ns);
         (first..)
-            .map_while(|place| self.looks.get(place).map(Look::of))
-            .take_while(move |look| look.time_ns < end_ns)
+            .map_while(|place| self.samples.get(place).map(HostSample::of))
+            .take_while(move |sample| sample.time_ns < end_ns)
     }
 
     /// The stack from which the call was made that began at a time, if it was recorded.
@@ -441,7 +389,7 @@ impl Thread {
         (time_ns == start_ns).then(|| StackId::at(stack as usize))
     }
 
-    /// Whether the thread was looked at at all.
+    /// Whether the thread was sampled at all.
     pub(super) fn is_sampled(&self) -> bool {
         self.is_sampled
     }

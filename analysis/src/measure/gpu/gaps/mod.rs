@@ -12,26 +12,27 @@ mod call_places;
 mod causes;
 mod explain;
 mod explained;
-mod forget;
 mod holders;
 mod host;
 mod lock_waits;
-mod orders;
 mod parts;
 mod places;
-mod pools;
+mod pooled_time;
+mod retention;
+mod stream_waits;
 mod stretches;
 
 pub(crate) use self::explain::LAUNCH_NS;
 pub(crate) use self::parts::{Idle, PartCause};
 pub(crate) use self::stretches::{Stretch, Stretches};
 
-use self::causes::{Cause, Causes, Outside};
+use self::causes::{Causes, Outside};
 use self::explain::{Gpu, Known};
 use self::explained::Explained;
-use self::forget::{Course, Memory};
 use self::host::Host;
+use self::retention::{Memory, Retention};
 use self::stretches::Barriers;
+use crate::measure::idle_cause::IdleCause;
 use crate::measure::{DEVICE_COLUMNS, Measure, NO_OPERATION, device_cells, notes};
 use crate::table::{Answer, Column, Row, Table};
 use rsys_traces::model::entry;
@@ -44,16 +45,16 @@ pub struct Gaps {
     barriers: Barriers,
     host: Host,
     memory: Memory,
-    /// How much is forgotten, by process.
-    courses: Vec<Course>,
+    /// How much is discarded, by process.
+    retentions: Vec<Retention>,
     /// What was found out on the way, by GPU.
     explained: Vec<Explained>,
 }
 
 impl Gaps {
-    /// The question, which forgets what it does not need when it has kept `rows` rows of a process, except of the last `recent_ns`.
+    /// The question, which discards what it does not need when it has kept `rows` rows of a process, except of the last `recent_ns`.
     #[must_use]
-    pub fn forgetful(rows: usize, recent_ns: u64) -> Self {
+    pub fn bounded(rows: usize, recent_ns: u64) -> Self {
         let memory = Memory {
             rows,
             rows_without_gpu: rows,
@@ -69,11 +70,8 @@ impl Gaps {
 impl Measure for Gaps {
     fn needs(&self) -> Kinds {
         Kinds {
-            gpu: true,
-            host: true,
-            samples: true,
             locks: true,
-            ..Kinds::default()
+            ..Kinds::GPU_HOST_AND_SAMPLES
         }
     }
 
@@ -84,7 +82,7 @@ impl Measure for Gaps {
                 _ => {
                     let device = entry(&mut self.devices, record.device.index());
                     if device.process().is_none() {
-                        device.known_from_ns = self.host.forgotten_ns(record.process);
+                        device.known_from_ns = self.host.discarded_ns(record.process);
                     }
                     device.add(record);
                 }
@@ -101,7 +99,7 @@ impl Measure for Gaps {
     fn settle(&mut self, model: &Model) {
         let full: Vec<ProcessId> = self.full().collect();
         for process in full {
-            self.forget(process, model);
+            self.discard(process, model);
         }
     }
 
@@ -172,7 +170,7 @@ impl Gaps {
     }
 
     /// Explains the times of the process before the first stretch and after the last.
-    /// What was there before `known_from_ns` was forgotten in part.
+    /// What was there before `known_from_ns` was discarded in part.
     fn outside(
         &self,
         known: Known<'_>,
@@ -192,7 +190,7 @@ impl Gaps {
         let start_ns = start_ns.min(first.start_ns);
         let from_ns = known_from_ns.clamp(start_ns, first.start_ns);
         let (unknown, unknown_ns) = (&mut before.causes, from_ns - start_ns);
-        unknown.add(Cause::NoSamples, String::new(), start_ns, unknown_ns);
+        unknown.add(IdleCause::NoSamples, String::new(), start_ns, unknown_ns);
         Gpu::new(known, &mut before).idle(from_ns, &first);
         let end_ns = if process.end_ns == 0 {
             last_ns

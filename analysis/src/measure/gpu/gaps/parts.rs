@@ -1,9 +1,12 @@
 //! Idle times of a GPU in parts of a run, and the calls of the host, for questions about these parts.
 
+use std::cmp::Reverse;
+
 use super::explain::Gpu;
 use super::explained::Explained;
 use super::stretches::Stretches;
 use super::{Gaps, Stretch};
+use crate::measure::idle_cause::IdleCause;
 use rsys_traces::model::{DeviceId, HostKind, Model, ProcessId, TextId, ThreadId};
 
 /// A time in which a GPU was idle, or a part of it.
@@ -18,10 +21,7 @@ pub(crate) struct Idle {
 /// A part of idle times that has one cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PartCause {
-    /// The cause's name in JSON.
-    pub(crate) cause: &'static str,
-    /// The cause in words.
-    pub(crate) text: &'static str,
+    pub(crate) cause: IdleCause,
     pub(crate) place: String,
     pub(crate) ns: u64,
 }
@@ -36,9 +36,9 @@ pub(crate) struct Called {
 }
 
 impl Gaps {
-    /// The question, which forgets nothing.
+    /// The question, which discards nothing.
     pub(crate) fn keeping_all() -> Self {
-        Self::forgetful(usize::MAX, 0)
+        Self::bounded(usize::MAX, 0)
     }
 
     /// The times in which a GPU worked without a break, in order.
@@ -95,14 +95,9 @@ impl Gaps {
         let causes = found.finish(model, &self.host, &self.devices, device);
         let mut parts: Vec<PartCause> = causes
             .times()
-            .map(|(cause, text, place, ns)| PartCause {
-                cause,
-                text,
-                place: place.to_owned(),
-                ns,
-            })
+            .map(|(cause, place, ns)| PartCause { cause, place, ns })
             .collect();
-        parts.sort_by(|one, other| other.ns.cmp(&one.ns).then(one.cause.cmp(other.cause)));
+        parts.sort_by_key(|one| (Reverse(one.ns), one.cause.key()));
         parts
     }
 }

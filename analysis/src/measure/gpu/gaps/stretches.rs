@@ -45,7 +45,7 @@ pub(crate) struct Stretches {
     recent: Vec<Stretch>,
     packed: PackedRows<5>,
     process: Option<ProcessId>,
-    /// What its process did before this was forgotten in part before anything was known of the GPU.
+    /// What its process did before this was discarded in part before anything was known of the GPU.
     pub(super) known_from_ns: u64,
     settled: Option<Settled>,
     /// The ends of the stretches of which one was made.
@@ -61,7 +61,7 @@ struct Settled {
     until_ns: u64,
     /// The idle times between them.
     idle_ns: u64,
-    /// Operations that were told later.
+    /// Operations that were reported later.
     late: u64,
 }
 
@@ -161,7 +161,7 @@ impl Stretches {
         self.settled.map_or(0, |settled| settled.idle_ns)
     }
 
-    /// How many operations were told when the idle times around them had been explained.
+    /// How many operations were reported when the idle times around them had been explained.
     pub(super) fn late(&self) -> u64 {
         self.settled.map_or(0, |settled| settled.late)
     }
@@ -216,7 +216,7 @@ impl Barriers {
     }
 
     /// Forgets those of a GPU that ended so long before a time that nothing behind it waited for them.
-    pub(super) fn forget(&mut self, device: DeviceId, until_ns: u64, within_ns: u64) {
+    pub(super) fn discard(&mut self, device: DeviceId, until_ns: u64, within_ns: u64) {
         let until_ns = until_ns.saturating_sub(within_ns);
         self.list
             .retain(|&(of, end_ns)| of != device || end_ns >= until_ns);

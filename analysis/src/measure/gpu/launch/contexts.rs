@@ -134,7 +134,7 @@ impl Contexts {
 /// Chains of scopes as a tree, so that each is one number; 0 is the empty one.
 #[derive(Debug)]
 struct Chains {
-    /// What each stands in, and its innermost scope; the first is never looked at.
+    /// What each stands in, and its innermost scope; the first is never examined.
     nodes: Vec<(u32, Scope)>,
     numbers: HashMap<(u32, Scope), u32>,
     /// Every slice is a chain of its own, however equal others are.

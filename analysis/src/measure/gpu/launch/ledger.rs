@@ -33,7 +33,7 @@ impl Time {
 
 /// The time of one entry of a [`Ledger`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Part {
+pub(super) struct ChargedTime {
     /// What ran in it, and in what it contains.
     pub(super) inclusive: Time,
     /// What ran in nothing further inside.
@@ -43,7 +43,7 @@ pub(super) struct Part {
 /// Times by entry. The sum of all exclusive times is the time that was charged.
 #[derive(Debug)]
 pub(super) struct Ledger<K> {
-    parts: HashMap<K, Part>,
+    parts: HashMap<K, ChargedTime>,
     total: Time,
 }
 
@@ -79,7 +79,7 @@ impl<K: Copy + Eq + Hash> Ledger<K> {
     }
 
     /// The entries with time, in no order.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (K, Part)> {
+    pub(super) fn parts(&self) -> impl Iterator<Item = (K, ChargedTime)> {
         let parts = self.parts.iter().map(|(entry, part)| (*entry, *part));
         parts.filter(|(_, part)| part.inclusive.count > 0 || part.inclusive.total_ns > 0)
     }
@@ -101,7 +101,7 @@ mod tests {
             for (chain, duration_ns) in &charges {
                 ledger.charge(chain, u8::MAX, Time { count: 1, total_ns: *duration_ns });
             }
-            let parts: HashMap<u8, Part> = ledger.parts().collect();
+            let parts: HashMap<u8, ChargedTime> = ledger.parts().collect();
             let exclusive_ns: u64 = parts.values().map(|part| part.exclusive.total_ns).sum();
             let total_ns: u64 = charges.iter().map(|charge| charge.1).sum();
             prop_assert_eq!(exclusive_ns, total_ns);

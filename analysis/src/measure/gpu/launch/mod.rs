@@ -47,14 +47,14 @@ pub struct Launch {
     /// Kernels by the stacks that launched them.
     gpu_stacks: StackTimes,
     cpu_stacks: StackTimes,
-    processes: Vec<OfProcess>,
+    processes: Vec<ProcessKernels>,
     joins: Vec<Join>,
     launches: Launches,
 }
 
 /// The kernels of a process.
 #[derive(Debug, Clone, Copy, Default)]
-struct OfProcess {
+struct ProcessKernels {
     /// All of them.
     kernels: Time,
     /// Those that are there as samples as well.
@@ -110,11 +110,8 @@ impl Launches {
 impl Measure for Launch {
     fn needs(&self) -> Kinds {
         Kinds {
-            gpu: true,
-            host: true,
-            samples: true,
             shapes: self.by_shapes,
-            ..Kinds::default()
+            ..Kinds::GPU_HOST_AND_SAMPLES
         }
     }
 

@@ -7,7 +7,7 @@ use super::Moved;
 use super::delays::{Delays, EXACT_MAX, Values};
 use super::depth::Depth;
 use super::graphs::OfCall;
-use super::ledger::{Ledger, Part, Time};
+use super::ledger::{ChargedTime, Ledger, Time};
 use super::stacks::{FunctionKey, HostTimes, OperatorKey, OperatorTimes};
 use super::tree::Node;
 use crate::containers::id_map::IdMap;
@@ -163,7 +163,7 @@ impl<'m> Report<'m> {
                 Node::Small => ("small", "(less than 0.1 % each)".to_owned()),
             };
             let mut cells = vec![branch.depth.into(), kind.into(), name.into()];
-            let part = Part {
+            let part = ChargedTime {
                 inclusive: branch.inclusive,
                 exclusive: branch.exclusive,
             };
@@ -243,7 +243,7 @@ impl<'m> Report<'m> {
         calls.values().for_each(|&time| total.plus(time));
         let rows = calls.iter().map(|(name, &time)| {
             let name = name.map_or("(launch unknown)", |name| self.model.text(name));
-            let part = Part {
+            let part = ChargedTime {
                 inclusive: time,
                 exclusive: time,
             };
@@ -454,7 +454,7 @@ fn table(key: &'static str, title: &str, names: &[Column]) -> Table {
     table
 }
 
-fn fill(table: &mut Table, mut rows: Vec<(Vec<Cell>, Part)>, total: Time) {
+fn fill(table: &mut Table, mut rows: Vec<(Vec<Cell>, ChargedTime)>, total: Time) {
     rows.sort_by_cached_key(|(cells, part)| {
         let times = (part.inclusive.total_ns, part.exclusive.total_ns);
         (Reverse(times), format!("{cells:?}"))
@@ -466,7 +466,7 @@ fn fill(table: &mut Table, mut rows: Vec<(Vec<Cell>, Part)>, total: Time) {
 }
 
 /// The cells of [`TIMES`].
-fn time_cells(part: Part, total: Time) -> [Cell; 4] {
+fn time_cells(part: ChargedTime, total: Time) -> [Cell; 4] {
     [
         part.inclusive.count.into(),
         part.inclusive.total_ns.into(),

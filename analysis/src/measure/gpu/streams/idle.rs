@@ -11,7 +11,7 @@ const BETWEEN_KERNELS_NS: u64 = 30;
 
 /// What a stream did.
 #[derive(Debug, Default)]
-struct Course {
+struct StreamIdle {
     span_ns: Option<(u64, u64)>,
     idle_ns: u64,
     host_wait_ns: u64,
@@ -19,7 +19,7 @@ struct Course {
     unknown_ns: u64,
 }
 
-impl Course {
+impl StreamIdle {
     /// Takes in the next operation in order of begins.
     fn add(&mut self, one: &Operation, launched_ns: Option<u64>) {
         let Some((first_ns, last_ns)) = self.span_ns else {
@@ -60,28 +60,28 @@ pub(super) fn table(
         &columns,
     );
     for (place, list) in streams {
-        let mut course = Course::default();
+        let mut of_stream = StreamIdle::default();
         for one in list {
             let launched_ns = calls
                 .get(&(place.process, one.link))
                 .filter(|_| one.link != 0);
-            course.add(one, launched_ns.copied());
+            of_stream.add(one, launched_ns.copied());
         }
-        let (first_ns, last_ns) = course.span_ns.unwrap_or_default();
+        let (first_ns, last_ns) = of_stream.span_ns.unwrap_or_default();
         let total_ns = last_ns - first_ns;
-        let known_ns = course.host_wait_ns + course.kernel_wait_ns + course.unknown_ns;
+        let known_ns = of_stream.host_wait_ns + of_stream.kernel_wait_ns + of_stream.unknown_ns;
         let mut cells = place.cells(model);
         cells.extend([
             (list.len() as u64).into(),
             total_ns.into(),
-            course.idle_ns.into(),
+            of_stream.idle_ns.into(),
             (total_ns > 0)
-                .then(|| course.idle_ns as f64 / total_ns as f64)
+                .then(|| of_stream.idle_ns as f64 / total_ns as f64)
                 .into(),
-            course.host_wait_ns.into(),
-            course.kernel_wait_ns.into(),
-            (course.idle_ns - known_ns).into(),
-            course.unknown_ns.into(),
+            of_stream.host_wait_ns.into(),
+            of_stream.kernel_wait_ns.into(),
+            (of_stream.idle_ns - known_ns).into(),
+            of_stream.unknown_ns.into(),
         ]);
         table.push(cells);
     }

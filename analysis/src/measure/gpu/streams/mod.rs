@@ -45,11 +45,7 @@ pub struct Streams {
 
 impl Measure for Streams {
     fn needs(&self) -> Kinds {
-        Kinds {
-            gpu: true,
-            host: true,
-            ..Kinds::default()
-        }
+        Kinds::GPU_AND_HOST
     }
 
     fn take(&mut self, batch: &Batch) {

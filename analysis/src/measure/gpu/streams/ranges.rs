@@ -4,40 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Operation, Place, columns};
+use crate::containers::sets::Union;
 use crate::program::iteration_names::{is_default_marker, with_numbers_out};
 use crate::table::{Column, Table};
 use rsys_traces::model::{GpuRange, Model, QueueId, TextId};
-
-/// Times of a stream in which it worked, side by side, and how long it had worked before each.
-#[derive(Debug, Default)]
-struct Busy(Vec<(u64, u64, u64)>);
-
-impl Busy {
-    fn of(list: &[Operation]) -> Self {
-        let mut busy: Vec<(u64, u64, u64)> = Vec::new();
-        for one in list {
-            match busy.last_mut() {
-                Some(last) if one.start_ns <= last.1 => last.1 = last.1.max(one.end_ns),
-                _ => busy.push((one.start_ns, one.end_ns, 0)),
-            }
-        }
-        let mut before_ns = 0;
-        for one in &mut busy {
-            one.2 = before_ns;
-            before_ns += one.1 - one.0;
-        }
-        Self(busy)
-    }
-
-    /// How long it had worked up to a time.
-    fn until(&self, time_ns: u64) -> u64 {
-        let behind = self.0.partition_point(|one| one.0 < time_ns);
-        let last = behind.checked_sub(1).map(|last| self.0[last]);
-        last.map_or(0, |(start_ns, end_ns, before_ns)| {
-            before_ns + end_ns.min(time_ns) - start_ns
-        })
-    }
-}
 
 /// What all ranges of a name on a stream are together.
 #[derive(Debug, Default)]
@@ -55,11 +25,14 @@ pub(super) fn table(
     order: &[usize],
     model: &Model,
 ) -> Table {
-    let busy: HashMap<QueueId, Busy> = streams
+    let busy: HashMap<QueueId, Union> = streams
         .iter()
-        .map(|(place, list)| (place.queue, Busy::of(list)))
+        .map(|(place, list)| {
+            let times = list.iter().map(|one| (one.start_ns, one.end_ns));
+            (place.queue, times.collect())
+        })
         .collect();
-    let none = Busy::default();
+    let none = Union::default();
     let mut names: HashMap<TextId, String> = HashMap::new();
     let mut sums: BTreeMap<(Place, String), Sum> = BTreeMap::new();
     for range in ranges {
@@ -75,7 +48,7 @@ pub(super) fn table(
         let of_stream = busy.get(&range.queue).unwrap_or(&none);
         sum.count += 1;
         sum.total_ns += range.end_ns - range.start_ns;
-        sum.busy_ns += of_stream.until(range.end_ns) - of_stream.until(range.start_ns);
+        sum.busy_ns += of_stream.within((range.start_ns, range.end_ns));
         sum.max_ns = sum.max_ns.max(range.end_ns - range.start_ns);
     }
     let columns = columns(&[

@@ -11,7 +11,7 @@ use rsys_traces::model::{Model, TextId};
 const LENGTHS: std::ops::RangeInclusive<usize> = 2..=8;
 /// It counts from so many times on.
 const TIMES: u64 = 3;
-/// Kernels of a stream that are looked at: seven sequences begin with each.
+/// Kernels of a stream that are examined: seven sequences begin with each.
 const KERNELS: usize = 1 << 16;
 /// Rows for each stream.
 const ROWS: usize = 20;

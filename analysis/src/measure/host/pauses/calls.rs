@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
+use crate::joined::copies::{Copied, CopiesOfCalls};
 use crate::measure::gpu::copies::{TO_HOST, direction};
+use crate::measure::idle_cause::IdleCause;
 use crate::program::call_sites::CallSites;
 use crate::program::code_place::innermost;
-use crate::program::held::is_held;
 use rsys_traces::model::{
-    Activity, Batch, DeviceId, Effect, Frame, HostKind, HostSlice, Model, ProcessId, TextId,
-    ThreadId,
+    Batch, DeviceId, Effect, Frame, HostKind, HostSlice, Model, ProcessId, TextId, ThreadId,
 };
 
 /// Shorter calls matter to nobody, and are many.
@@ -31,9 +31,21 @@ pub(super) struct Wait {
     pub(super) copied: Option<(DeviceId, u64)>,
 }
 
+impl Wait {
+    /// Why a GPU is idle meanwhile.
+    pub(super) fn cause(&self) -> IdleCause {
+        match self.does {
+            Effect::Synchronises => IdleCause::Synchronisation,
+            Effect::Copies => IdleCause::BlockingCopy,
+            Effect::CopiesAside => IdleCause::BlockedCopy,
+            Effect::Memory | Effect::None | Effect::LaunchesGraph => IdleCause::MemoryCall,
+        }
+    }
+}
+
 /// What is kept of such a call.
 #[derive(Debug, Clone, Copy)]
-struct Call {
+struct PausingCall {
     does: Effect,
     start_ns: u64,
     link: u64,
@@ -44,22 +56,11 @@ struct Call {
     name: TextId,
 }
 
-/// The copies of a call.
-#[derive(Debug, Clone, Copy, Default)]
-struct Copied {
-    /// When the last of them ended.
-    end_ns: u64,
-    device: DeviceId,
-    duration_ns: u64,
-    /// Direction and name of the last of them.
-    named: (TextId, TextId),
-}
-
 /// Calls while records are read.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    calls: Vec<Call>,
-    copies: HashMap<(ProcessId, u64), Copied>,
+    calls: Vec<PausingCall>,
+    copies: CopiesOfCalls,
     /// When calls that launch graphs ended, by their links.
     graphs: HashMap<(ProcessId, u64), u64>,
     sites: CallSites,
@@ -68,17 +69,7 @@ pub(super) struct Calls {
 impl Calls {
     pub(super) fn take(&mut self, batch: &Batch) {
         for record in &batch.gpu {
-            if record.activity == Activity::Copy && record.link != 0 {
-                let key = (record.process, record.link);
-                let copied = self.copies.entry(key).or_default();
-                // It waits for the last one.
-                if record.end_ns >= copied.end_ns {
-                    copied.end_ns = record.end_ns;
-                    copied.device = record.device;
-                    copied.named = (record.direction, record.name);
-                }
-                copied.duration_ns += record.duration_ns();
-            }
+            self.copies.take(record);
         }
         for slice in &batch.host {
             if slice.effect == Effect::LaunchesGraph && slice.link != 0 {
@@ -88,7 +79,7 @@ impl Calls {
             }
         }
         let calls = batch.host.iter().filter(|slice| matters(slice));
-        let calls = calls.map(|slice| Call {
+        let calls = calls.map(|slice| PausingCall {
             does: slice.effect,
             start_ns: slice.start_ns,
             link: slice.link,
@@ -113,13 +104,13 @@ impl Calls {
     pub(super) fn waits(&self, model: &Model) -> impl Iterator<Item = Wait> {
         let calls = self.calls.iter();
         calls.filter_map(move |call| {
-            let copied = self.copies.get(&(call.process, call.link));
+            let copied = self.copies.of(call.process, call.link);
             let time_ns = (call.start_ns, call.end_ns);
-            let is_held = || is_held(call.does, time_ns, copied.map(|copied| copied.end_ns));
+            let is_held = || copied.is_some_and(|copied| copied.held(call.does, time_ns));
             // From a GPU, pinned memory would have to be waited for as well.
             let waits = |copied: &Copied| {
                 WAITED_PART * copied.duration_ns < call.end_ns - call.start_ns
-                    && direction(copied.named.0, copied.named.1, model) == TO_HOST
+                    && direction(copied.direction, copied.name, model) == TO_HOST
             };
             let does = match call.does {
                 Effect::CopiesAside if !is_held() => return None,

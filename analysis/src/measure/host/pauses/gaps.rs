@@ -2,6 +2,7 @@
 
 use super::calls::Wait;
 use super::phases::{Phase, Phases};
+use crate::measure::idle_cause::IdleCause;
 use rsys_traces::model::Effect;
 
 /// A call that returns within this time after the GPU ran dry has waited for that. Threads that have to wait for a processor return late.
@@ -9,41 +10,7 @@ const RETURN_NS: u64 = 20_000_000;
 /// GPU and host may tell times that are so far apart.
 const CLOCKS_NS: u64 = 5_000;
 
-/// Whose idle time is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Owner {
-    /// A call that waits for work.
-    Synchronisation,
-    /// A copy that its call waits for.
-    Copy,
-    /// An asynchronous copy whose call waited.
-    BlockedCopy,
-    /// A call that makes memory or gives it back.
-    Memory,
-}
-
-impl Owner {
-    /// Its name in JSON.
-    pub(super) fn key(self) -> &'static str {
-        match self {
-            Self::Synchronisation => "synchronisation",
-            Self::Copy => "blocking_copy",
-            Self::BlockedCopy => "blocked_async_copy",
-            Self::Memory => "memory_call",
-        }
-    }
-
-    fn of(wait: &Wait) -> Self {
-        match wait.does {
-            Effect::Synchronises => Self::Synchronisation,
-            Effect::Copies => Self::Copy,
-            Effect::CopiesAside => Self::BlockedCopy,
-            Effect::Memory | Effect::None | Effect::LaunchesGraph => Self::Memory,
-        }
-    }
-}
-
-/// Idle time that one owner has.
+/// Idle time that one call has caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Owned {
     pub(super) idle_ns: u64,
@@ -106,15 +73,15 @@ impl Emptied<'_> {
 
 /// All idle times of a GPU.
 #[derive(Debug, Default)]
-pub(super) struct Gaps<'w> {
+pub(super) struct GpuPauses<'w> {
     pub(super) idle_ns: u64,
     /// Neither a call's, nor in a phase.
     pub(super) other_ns: u64,
     pub(super) phases: Vec<Phase>,
-    owned: Vec<(&'w Wait, Owner, Owned)>,
+    owned: Vec<(&'w Wait, IdleCause, Owned)>,
 }
 
-impl<'w> Gaps<'w> {
+impl<'w> GpuPauses<'w> {
     /// From the times in which the GPU was busy, in order, and the calls of its process, by their ends.
     pub(super) fn of(busy: impl Iterator<Item = Busy>, waits: &'w [Wait]) -> Self {
         let mut gaps = Self::default();
@@ -202,11 +169,11 @@ impl<'w> Gaps<'w> {
         if idle_ns > 0 {
             let mut owned = Owned::default();
             owned.add_one(start_ns, idle_ns);
-            self.owned.push((wait, Owner::of(wait), owned));
+            self.owned.push((wait, wait.cause(), owned));
         }
     }
 
-    pub(super) fn owned(&self) -> impl Iterator<Item = (&'w Wait, Owner, Owned)> {
+    pub(super) fn owned(&self) -> impl Iterator<Item = (&'w Wait, IdleCause, Owned)> {
         self.owned.iter().copied()
     }
 
@@ -240,7 +207,7 @@ mod tests {
         })
     }
 
-    fn owned(gaps: &Gaps<'_>) -> Vec<(Owner, u64)> {
+    fn owned(gaps: &GpuPauses<'_>) -> Vec<(IdleCause, u64)> {
         let owned = gaps.owned();
         owned
             .map(|(_, owner, owned)| (owner, owned.idle_ns))
@@ -264,13 +231,13 @@ mod tests {
             wait(Effect::Memory, 2_020 * US, 2_220 * US),
             wait(Effect::Synchronises, 2_310 * US, 2_410 * US),
         ];
-        let gaps = Gaps::of(busy(&times), &waits);
+        let gaps = GpuPauses::of(busy(&times), &waits);
         // Blocked for 570 µs of the first; of the last the host has the most, and the call its return.
         let expected = [
-            (Owner::Synchronisation, 570 * US),
-            (Owner::Memory, 200 * US),
-            (Owner::Synchronisation, 100 * US),
-            (Owner::Synchronisation, 10 * US),
+            (IdleCause::Synchronisation, 570 * US),
+            (IdleCause::MemoryCall, 200 * US),
+            (IdleCause::Synchronisation, 100 * US),
+            (IdleCause::Synchronisation, 10 * US),
         ];
         assert_eq!(owned(&gaps), expected);
         assert_eq!((gaps.idle_ns, gaps.other_ns), (2_100 * US, 1_220 * US));
@@ -280,10 +247,10 @@ mod tests {
     fn a_wait_has_no_more_than_it_held_the_host() {
         const US: u64 = 1_000;
         let times = [(0, 5_000 * US), (10_000 * US, 15_000 * US)];
-        let of = |waits: &[Wait]| owned(&Gaps::of(busy(&times), waits));
+        let of = |waits: &[Wait]| owned(&GpuPauses::of(busy(&times), waits));
         // The host comes when the GPU is all but done.
         let late = wait(Effect::Synchronises, 4_990 * US, 5_010 * US);
-        assert_eq!(of(&[late]), [(Owner::Synchronisation, 10 * US)]);
+        assert_eq!(of(&[late]), [(IdleCause::Synchronisation, 10 * US)]);
         // It waits in turns, the last call within another one.
         let turns = [
             wait(Effect::Copies, 1_000 * US, 2_000 * US),
@@ -291,10 +258,10 @@ mod tests {
             wait(Effect::Synchronises, 4_600 * US, 5_000 * US),
             wait(Effect::Synchronises, 4_550 * US, 5_010 * US),
         ];
-        assert_eq!(of(&turns), [(Owner::Synchronisation, 3_460 * US)]);
+        assert_eq!(of(&turns), [(IdleCause::Synchronisation, 3_460 * US)]);
         // A release that lasts for long past the end of the work has that time.
         let long = wait(Effect::Memory, 4_990 * US, 8_000 * US);
-        assert_eq!(of(&[long]), [(Owner::Memory, 3_000 * US)]);
+        assert_eq!(of(&[long]), [(IdleCause::MemoryCall, 3_000 * US)]);
     }
 
     #[test]
@@ -303,7 +270,7 @@ mod tests {
             time_ns: (number * 12_000, number * 12_000 + 4_000),
             goes_on_with_graph: number > 0,
         });
-        let gaps = Gaps::of(times, &[]);
+        let gaps = GpuPauses::of(times, &[]);
         assert_eq!((gaps.idle_ns, gaps.other_ns), (99 * 8_000, 0));
         assert!(gaps.phases.is_empty());
     }
@@ -312,7 +279,7 @@ mod tests {
     fn a_call_that_returns_late_has_not_waited_for_the_gpu() {
         let times = [(0, 1_000), (90_000_000, 90_001_000)];
         let waits = [wait(Effect::Synchronises, 500, 80_000_000)];
-        let gaps = Gaps::of(busy(&times), &waits);
+        let gaps = GpuPauses::of(busy(&times), &waits);
         assert_eq!(gaps.owned().count(), 0);
         assert_eq!(gaps.other_ns, gaps.idle_ns);
     }

@@ -13,8 +13,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use self::calls::{Calls, Wait};
-use self::gaps::{Busy, Gaps, Owned, Owner};
+use self::gaps::{Busy, GpuPauses, Owned};
 use crate::measure::gpu::gaps::{LAUNCH_NS, Stretch, Stretches};
+use crate::measure::idle_cause::IdleCause;
 use crate::measure::{
     DEVICE_COLUMNS, Measure, PROCESS_COLUMNS, device_cells, process_cells, unseen,
 };
@@ -32,12 +33,7 @@ pub struct Pauses {
 
 impl Measure for Pauses {
     fn needs(&self) -> Kinds {
-        Kinds {
-            gpu: true,
-            host: true,
-            samples: true,
-            ..Kinds::default()
-        }
+        Kinds::GPU_HOST_AND_SAMPLES
     }
 
     fn take(&mut self, batch: &Batch) {
@@ -67,7 +63,7 @@ impl Measure for Pauses {
             }
             let process = model.device(id).process;
             let waits = waits.get(&process).map_or(&[][..], Vec::as_slice);
-            let gaps = Gaps::of(self.busy(id, process), waits);
+            let gaps = GpuPauses::of(self.busy(id, process), waits);
             devices.push(self.row(id, &gaps, waits, model));
         }
         let is_empty = devices.rows.is_empty();
@@ -101,13 +97,13 @@ impl Pauses {
             })
     }
 
-    fn row(&self, id: DeviceId, gaps: &Gaps<'_>, waits: &[Wait], model: &Model) -> Row {
-        let mut rows: BTreeMap<(Owner, String), (Owned, Vec<Cell>)> = BTreeMap::new();
-        for (wait, owner, owned) in gaps.owned() {
+    fn row(&self, id: DeviceId, gaps: &GpuPauses<'_>, waits: &[Wait], model: &Model) -> Row {
+        let mut rows: BTreeMap<(IdleCause, String), (Owned, Vec<Cell>)> = BTreeMap::new();
+        for (wait, cause, owned) in gaps.owned() {
             let place = self.calls.place(wait, model);
-            let mut cells = vec![owner.key().into(), model.text(wait.name).into()];
+            let mut cells = vec![cause.key().into(), model.text(wait.name).into()];
             cells.extend(place_cells(place, model, ""));
-            let row = rows.entry((owner, format!("{cells:?}")));
+            let row = rows.entry((cause, format!("{cells:?}")));
             row.or_insert((Owned::default(), cells)).0.add(owned);
         }
         let mut rows: Vec<(Owned, Vec<Cell>)> = rows.into_values().collect();

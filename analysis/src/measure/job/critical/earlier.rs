@@ -1,4 +1,4 @@
-//! Calls from before the times that are looked at whose operations may run in them: a host may be ahead of its GPU.
+//! Calls from before the times that are examined whose operations may run in them: a host may be ahead of its GPU.
 
 use std::cmp::Reverse;
 

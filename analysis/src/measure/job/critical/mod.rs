@@ -2,23 +2,23 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `chosen` | iterations over all ranks, and which of them are looked at |
+//! | `selection` | iterations over all ranks, and which of them are examined |
 //! | `recorder` | what a rank did then, while its file is read |
 //! | `earlier` | calls from before that, whose operations may run then |
-//! | `course` | the same in order, on the axis of time that ranks have in common |
+//! | `timeline` | the same in order, on the axis of time that ranks have in common |
 //! | `walk` | the walk from the end to the begin, from rank to rank |
 //! | `tables` | the answer |
 //!
 //! Who came last to a collective is known from [`crate::measure::job::collectives`], which keep little of each rank. What a rank did is read when the path comes to it,
 //! so that of a large job few files are read a second time, and few are in memory at once.
 
-mod chosen;
-mod course;
 mod earlier;
 mod recorder;
+mod selection;
 #[cfg(test)]
 mod small_jobs;
 mod tables;
+mod timeline;
 mod walk;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,20 +26,21 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::measure::Measure;
-use crate::measure::job::collectives::{Axis, Found, Meetings};
+use crate::measure::job::collectives::{Axis, Found, LastArrivals};
 use crate::measure::job::iterations::Lane;
+use crate::measure::job::ranks::rank_name;
 use crate::table::Answer;
-use chosen::{Of, Span, chosen, spans};
-use course::Course;
 use recorder::Recorder;
 use rsys_traces::model::{Model, ProcessId};
-use walk::{At, Crossing, Meeting, Ranks, walk};
+use selection::{Of, Span, selected, spans};
+use timeline::RankTimeline;
+use walk::{At, Crossing, LastArrival, Ranks, walk};
 
 /// Reads a file once more, for a measure; its model.
 pub type ReadAgain<'r> = &'r dyn Fn(&Path, Box<dyn Measure>) -> Model;
 
 /// The most ranks whose records are in memory at once, and their records beyond which there are fewer.
-const COURSES: usize = 8;
+const TIMELINES: usize = 8;
 const RECORDS: usize = recorder::MOST;
 
 /// The critical paths of iterations: of those with these numbers, or of the median one and the slowest where there are none. `lanes` are the iterations of
@@ -71,10 +72,13 @@ pub fn answer(
             lane,
         })
         .collect();
-    let (chosen, lost) = chosen(&spans(&all), wanted);
-    let times: Vec<(i64, i64)> = chosen.iter().map(|(_, one)| (one.begin, one.end)).collect();
+    let (selected, lost) = selected(&spans(&all), wanted);
+    let times: Vec<(i64, i64)> = selected
+        .iter()
+        .map(|(_, one)| (one.begin, one.end))
+        .collect();
     let begins = all.iter().flat_map(|of| {
-        let numbers = chosen.iter().map(|(_, one)| one.number);
+        let numbers = selected.iter().map(|(_, one)| one.number);
         let own = numbers.filter_map(|number| {
             let mut iterations = of.lane.iterations.iter();
             iterations.find(|one| one.number == number)
@@ -82,7 +86,7 @@ pub fn answer(
         own.map(|one| (of.process, one.start_ns))
     });
     let mut files = Files {
-        meetings: found.meetings(&times, model),
+        last_arrivals: found.last_arrivals(&times, model),
         begins: begins.collect(),
         times,
         found,
@@ -91,13 +95,13 @@ pub fn answer(
         read: VecDeque::new(),
         shortened: BTreeMap::new(),
     };
-    let paths: Vec<tables::Path> = chosen
+    let paths: Vec<tables::Path> = selected
         .into_iter()
         .map(|(why, span)| {
             let rank = span.last.process.index();
-            let at = files.course(rank).map_or(At::Nowhere, |course| {
+            let at = files.timeline(rank).map_or(At::Nowhere, |timeline| {
                 let axis = found.axis(span.last.process, model);
-                end_of(&course, &span, &axis)
+                end_of(&timeline, &span, &axis)
             });
             let segments = walk(&mut files, (rank, at), (span.begin, span.end));
             tables::Path {
@@ -119,11 +123,7 @@ pub fn answer(
         .map(|number| format!("no rank has an iteration {number}"));
     answer.notes.extend(lost);
     for (rank, since) in files.shortened {
-        let process = model.process(ProcessId::new(rank));
-        let whose = process.rank.map_or_else(
-            || format!("process {}", process.pid),
-            |rank| format!("rank {rank}"),
-        );
+        let whose = rank_name(model, ProcessId::new(rank));
         let since_ns = found.axis(ProcessId::new(rank), model).local(since);
         answer.notes.push(format!(
             "the iterations of {whose} have more records than are kept ({}): only what ended from {since_ns} ns on is looked at, and what was before is unknown; mark shorter iterations (--marker)",
@@ -148,28 +148,28 @@ fn process_of(model: &Model, file: &Path, lane: &Lane) -> Option<ProcessId> {
 }
 
 /// Where the walk through an iteration begins.
-fn end_of(course: &Course, span: &Span, axis: &Axis) -> At {
+fn end_of(timeline: &RankTimeline, span: &Span, axis: &Axis) -> At {
     let (start_ns, end_ns) = span.last.times;
     if span.last.behind_ns > 0 {
         let times = (axis.common(start_ns), axis.common(end_ns));
-        let last = course.ended_last(times, |_| true);
+        let last = timeline.ended_last(times, |_| true);
         return last.map_or(At::Nowhere, At::Within);
     }
     if !span.last.is_of_gpu {
         let busiest = || {
-            let calls = course.threads.iter();
+            let calls = timeline.threads.iter();
             let busiest = calls
                 .max_by_key(|(thread, track)| (track.calls.len(), std::cmp::Reverse(**thread)));
             busiest.map(|(thread, _)| *thread)
         };
-        let thread = course.marked.get(&start_ns).copied().or_else(busiest);
+        let thread = timeline.marked.get(&start_ns).copied().or_else(busiest);
         return thread.map_or(At::Nowhere, At::Thread);
     }
-    let mut operations = course.operations.iter();
+    let mut operations = timeline.operations.iter();
     if let Some(next) = operations.position(|one| one.start_ns == end_ns) {
         return At::Before(next);
     }
-    let last = course.ended_last((axis.common(start_ns), axis.common(end_ns)), |_| true);
+    let last = timeline.ended_last((axis.common(start_ns), axis.common(end_ns)), |_| true);
     last.map_or(At::Nowhere, At::Within)
 }
 
@@ -177,20 +177,20 @@ fn end_of(course: &Course, span: &Span, axis: &Axis) -> At {
 struct Files<'f> {
     found: &'f Found,
     model: &'f Model,
-    meetings: Meetings,
+    last_arrivals: LastArrivals,
     /// On the common axis.
     times: Vec<(i64, i64)>,
     /// Begins of the iterations.
     begins: Vec<(ProcessId, u64)>,
     read_again: ReadAgain<'f>,
     /// Those that were read last.
-    read: VecDeque<(usize, Option<Rc<Course>>)>,
+    read: VecDeque<(usize, Option<Rc<RankTimeline>>)>,
     /// Ranks of which only the records from a time on are kept, for there are too many.
     shortened: BTreeMap<usize, i64>,
 }
 
 impl Files<'_> {
-    fn read(&self, rank: usize) -> Option<Course> {
+    fn read(&self, rank: usize) -> Option<RankTimeline> {
         let process = ProcessId::new(rank);
         let file = &self.model.process(process).file;
         let axis = self.found.axis(process, self.model);
@@ -203,35 +203,35 @@ impl Files<'_> {
         let place = before.filter(|one| one.file == *file).count();
         let recorder = Recorder::new(place, times, begins);
         let of_file = (self.read_again)(Path::new(file), Box::new(recorder.clone()));
-        (place < of_file.processes.len()).then(|| recorder.course(&of_file, &axis))
+        (place < of_file.processes.len()).then(|| recorder.timeline(&of_file, &axis))
     }
 }
 
 impl Ranks for Files<'_> {
-    fn course(&mut self, rank: usize) -> Option<Rc<Course>> {
-        if let Some((_, course)) = self.read.iter().find(|(of, _)| *of == rank) {
-            return course.clone();
+    fn timeline(&mut self, rank: usize) -> Option<Rc<RankTimeline>> {
+        if let Some((_, timeline)) = self.read.iter().find(|(of, _)| *of == rank) {
+            return timeline.clone();
         }
-        let records = |read: &VecDeque<(usize, Option<Rc<Course>>)>| {
-            let courses = read.iter().filter_map(|(_, course)| course.as_ref());
-            courses.map(|course| course.records).sum::<usize>()
+        let records = |read: &VecDeque<(usize, Option<Rc<RankTimeline>>)>| {
+            let timelines = read.iter().filter_map(|(_, timeline)| timeline.as_ref());
+            timelines.map(|timeline| timeline.records).sum::<usize>()
         };
         // Before another is read: it may be as large as all others.
-        while self.read.len() >= COURSES || records(&self.read) > RECORDS {
+        while self.read.len() >= TIMELINES || records(&self.read) > RECORDS {
             self.read.pop_front();
         }
-        let course = self.read(rank).map(Rc::new);
-        if let Some(since) = course.as_ref().and_then(|course| course.since) {
+        let timeline = self.read(rank).map(Rc::new);
+        if let Some(since) = timeline.as_ref().and_then(|timeline| timeline.since) {
             self.shortened.insert(rank, since);
         }
-        self.read.push_back((rank, course.clone()));
-        course
+        self.read.push_back((rank, timeline.clone()));
+        timeline
     }
 
-    fn meeting(&self, rank: usize, start_ns: u64) -> Option<Meeting> {
+    fn last_arrival(&self, rank: usize, start_ns: u64) -> Option<LastArrival> {
         let process = ProcessId::new(rank);
-        let known = self.meetings.of(process, start_ns)?;
-        Some(Meeting {
+        let known = self.last_arrivals.of(process, start_ns)?;
+        Some(LastArrival {
             name: known.name.clone(),
             last_rank: known.last.index(),
             last: known.last_start,
@@ -245,6 +245,6 @@ impl Ranks for Files<'_> {
     }
 
     fn grain_ns(&self) -> u64 {
-        self.meetings.grain_ns
+        self.last_arrivals.grain_ns
     }
 }

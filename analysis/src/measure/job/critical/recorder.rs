@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::course::{Call, Course, Kind, Launch, Names, Operation, Piece, Track, side_by_side};
 use super::earlier::Earlier;
+use super::timeline::{
+    HostCall, Kind, Launch, Names, Operation, Piece, RankTimeline, Track, side_by_side,
+};
+use crate::joined::copies::CopiesOfCalls;
 use crate::measure::Measure;
+use crate::measure::idle_cause::IdleCause;
 use crate::measure::job::collectives::Axis;
 use crate::program::code_place::{lock_wait_text, place_text};
-use crate::program::held::is_held;
 use crate::program::scopes::{Scope, Scopes};
 use crate::table::Answer;
 use rsys_traces::model::{
@@ -22,7 +25,7 @@ pub(super) struct Recorder(Arc<Mutex<Recorded>>);
 
 #[derive(Debug)]
 struct Recorded {
-    /// The how manieth process of the file.
+    /// The index of the process in the file.
     process: ProcessId,
     /// BOOTTIME.
     times: Vec<(u64, u64)>,
@@ -82,9 +85,9 @@ impl Recorder {
     }
 
     /// What was recorded, on the common axis; `model` is that of the file.
-    pub(super) fn course(&self, model: &Model, axis: &Axis) -> Course {
+    pub(super) fn timeline(&self, model: &Model, axis: &Axis) -> RankTimeline {
         let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        recorded.course(model, axis)
+        recorded.timeline(model, axis)
     }
 }
 
@@ -173,7 +176,7 @@ impl Measure for Recorder {
             Basis::CallTime => is_near(one.time_ns, one.time_ns.saturating_add(one.weight)),
             Basis::GpuTime | Basis::Event => false,
         }));
-        recorded.forget();
+        recorded.discard();
     }
 
     fn answer(&mut self, _model: &Model, _label: &str) -> Answer {
@@ -224,7 +227,7 @@ impl Recorded {
     }
 
     /// Where there is too much, what ended first goes, until half is left.
-    fn forget(&mut self) {
+    fn discard(&mut self) {
         while self.len() > self.most {
             let ends = self.gpu.iter().map(|one| one.end_ns);
             let ends = ends.chain(self.host.iter().map(|one| one.end_ns));
@@ -249,7 +252,7 @@ impl Recorded {
         }
     }
 
-    fn course(&mut self, model: &Model, axis: &Axis) -> Course {
+    fn timeline(&mut self, model: &Model, axis: &Axis) -> RankTimeline {
         let mut names = Names::default();
         let mut threads: BTreeMap<usize, Track> = BTreeMap::new();
         let launches = self.host(model, axis, &mut names, &mut threads);
@@ -275,14 +278,14 @@ impl Recorded {
             launch: launches.get(&one.link).copied(),
         });
         let period_ns = model.process(self.process).sample_period_ns;
-        let mut course = Course::new(operations.collect(), threads, period_ns);
+        let mut timeline = RankTimeline::new(operations.collect(), threads, period_ns);
         for (begin_ns, found) in std::mem::take(&mut self.marked) {
             if let Some((_, _, thread)) = found.into_iter().min() {
-                course.marked.insert(begin_ns, thread);
+                timeline.marked.insert(begin_ns, thread);
             }
         }
-        course.since = (self.since_ns > 0).then(|| axis.common(self.since_ns));
-        course
+        timeline.since = (self.since_ns > 0).then(|| axis.common(self.since_ns));
+        timeline
     }
 
     /// Whether a call launches, and may have waited for room in the queue, by its length.
@@ -312,11 +315,8 @@ impl Recorded {
         let sites = self.sites();
         self.host
             .sort_by_key(|one| (one.thread, one.start_ns, u64::MAX - one.end_ns));
-        let mut copied: HashMap<u64, u64> = HashMap::new();
-        for copy in self.gpu.iter().filter(|one| one.activity == Activity::Copy) {
-            let end_ns = copied.entry(copy.link).or_default();
-            *end_ns = copy.end_ns.max(*end_ns);
-        }
+        let mut copies = CopiesOfCalls::default();
+        self.gpu.iter().for_each(|record| copies.take(record));
         let mut launches = HashMap::new();
         for slice in &self.host {
             let is_call = matches!(
@@ -329,9 +329,9 @@ impl Recorded {
             let (start, end) = (axis.common(slice.start_ns), axis.common(slice.end_ns));
             let thread = slice.thread.index();
             let track = threads.entry(thread).or_default();
-            let copied_ns = copied.get(&slice.link).filter(|_| slice.link != 0);
+            let copied = copies.of(slice.process, slice.link);
             let time_ns = (slice.start_ns, slice.end_ns);
-            let is_held = is_held(slice.effect, time_ns, copied_ns.copied());
+            let is_held = copied.is_some_and(|copied| copied.held(slice.effect, time_ns));
             if slice.order == StreamOrder::WaitEvent {
                 track.waits_for_event(slice.stream, start);
             }
@@ -353,7 +353,7 @@ impl Recorded {
                     let name = model.text(slice.name);
                     let site = sites.get(&(slice.thread, slice.start_ns));
                     let place = site.and_then(|&stack| place_text(stack, model));
-                    track.calls.push(Call {
+                    track.calls.push(HostCall {
                         start,
                         end,
                         name: match place {
@@ -419,9 +419,21 @@ impl Recorded {
             let span = (sample.time_ns.saturating_sub(sample.weight), sample.time_ns);
             let thread = sample.thread.index();
             match sample.basis {
-                Basis::CpuTime => add(thread, BY_SAMPLE, Kind::HostCode, place(sample), span),
+                Basis::CpuTime => add(
+                    thread,
+                    BY_SAMPLE,
+                    Kind::Host(IdleCause::Code),
+                    place(sample),
+                    span,
+                ),
                 Basis::WaitTime => {
-                    add(thread, BY_WAIT, Kind::HostWait, place(sample), span);
+                    add(
+                        thread,
+                        BY_WAIT,
+                        Kind::Host(IdleCause::Wait),
+                        place(sample),
+                        span,
+                    );
                     waits.insert((sample.thread, sample.time_ns), sample);
                 }
                 _ => {}
@@ -429,9 +441,9 @@ impl Recorded {
         }
         for slice in &self.host {
             let kind = match slice.kind {
-                HostKind::Wait => Kind::HostWait,
-                HostKind::OffCpu => Kind::HostOffProcessor,
-                HostKind::Runnable => Kind::HostRunnable,
+                HostKind::Wait => Kind::Host(IdleCause::Wait),
+                HostKind::OffCpu => Kind::Host(IdleCause::OffProcessor),
+                HostKind::Runnable => Kind::Host(IdleCause::Runnable),
                 _ => continue,
             };
             let key = (slice.thread, slice.start_ns);
@@ -450,7 +462,13 @@ impl Recorded {
             let site = sites.get(&(wait.thread, wait.start_ns)).copied();
             let name = lock_wait_text(wait, site, model);
             let span = (wait.start_ns, wait.end_ns);
-            add(wait.thread.index(), BY_LOCK, Kind::HostWait, name, span);
+            add(
+                wait.thread.index(),
+                BY_LOCK,
+                Kind::Host(IdleCause::Wait),
+                name,
+                span,
+            );
         }
         let mut found: BTreeMap<usize, Vec<Piece>> = BTreeMap::new();
         while let Some((thread, mut scopes)) = scopes.pop_first() {
@@ -458,7 +476,7 @@ impl Recorded {
             let piece_of = |scope: &Scope, names: &mut Names| Piece {
                 start: axis.common(scope.start_ns),
                 end: axis.common(scope.end_ns),
-                kind: Kind::HostCode,
+                kind: Kind::Host(IdleCause::Code),
                 name: names.get(&scope.place(model)),
                 is_range: scope.kind == HostKind::Range,
             };
@@ -526,12 +544,12 @@ mod tests {
         recorder.take(&batch);
         let mut recorded = recorder.0.lock().unwrap();
         let pieces = &recorded.pieces(&model, &Axis::default(), &mut Names::default())[&3];
-        let told = pieces.iter().map(|one| (one.start, one.end, &*one.name));
+        let truth = pieces.iter().map(|one| (one.start, one.end, &*one.name));
         let code = "(no code of the program)";
         let lock = "waiting in pthread_mutex_lock, held in grow (pool.cc:42)";
         let expected = [(100, 200, code), (200, 300, lock), (300, 500, code)];
-        assert_eq!(told.collect::<Vec<_>>(), expected);
-        assert!(matches!(pieces[1].kind, Kind::HostWait));
+        assert_eq!(truth.collect::<Vec<_>>(), expected);
+        assert!(matches!(pieces[1].kind, Kind::Host(IdleCause::Wait)));
     }
     #[test]
     fn of_too_many_records_the_last_ones_are_kept() {

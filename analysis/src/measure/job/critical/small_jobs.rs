@@ -8,8 +8,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use super::course::{Call, Course, Kind, Launch, Operation, Piece, Track};
-use super::walk::{At, Crossing, Meeting, Ranks, walk};
+use super::timeline::{HostCall, Kind, Launch, Operation, Piece, RankTimeline, Track};
+use super::walk::{At, Crossing, LastArrival, Ranks, walk};
+use crate::measure::idle_cause::IdleCause;
 
 /// What a thread does next.
 #[derive(Debug, Clone)]
@@ -118,7 +119,7 @@ impl Graph {
 
 /// A job as a graph, and where each record of a trace of it begins and ends.
 #[derive(Default)]
-struct Told {
+struct Truth {
     graph: Graph,
     /// By rank: calls and code of its thread, each a node and what it waits for before it begins.
     threads: Vec<Vec<(usize, Option<usize>, What)>>,
@@ -144,18 +145,20 @@ struct Ran {
     waits_for_other: bool,
 }
 
-fn told(phases: &[Phase]) -> (Told, Vec<usize>) {
+fn truth(phases: &[Phase]) -> (Truth, Vec<usize>) {
     let ranks = phases[0].0.len();
-    let mut told = Told::default();
+    let mut truth = Truth::default();
     let mut host: Vec<Option<usize>> = vec![None; ranks];
     let mut last: Vec<[Option<usize>; 2]> = vec![[None; 2]; ranks];
-    told.threads.resize_with(ranks, Vec::new);
-    told.operations.resize_with(ranks, Vec::new);
-    let mut step = |told: &mut Told, rank: usize, step: &Step| match *step {
+    truth.threads.resize_with(ranks, Vec::new);
+    truth.operations.resize_with(ranks, Vec::new);
+    let mut step = |truth: &mut Truth, rank: usize, step: &Step| match *step {
         Step::Code(long) => {
             let waits_for = host[rank].into_iter().collect();
-            let node = told.graph.add(rank, Kind::HostCode, long, waits_for);
-            told.threads[rank].push((node, host[rank], What::Code));
+            let node = truth
+                .graph
+                .add(rank, Kind::Host(IdleCause::Code), long, waits_for);
+            truth.threads[rank].push((node, host[rank], What::Code));
             host[rank] = Some(node);
             node
         }
@@ -166,8 +169,8 @@ fn told(phases: &[Phase]) -> (Told, Vec<usize>) {
             after_other,
         } => {
             let waits_for = host[rank].into_iter().collect();
-            let call = told.graph.add(rank, Kind::Call, call, waits_for);
-            told.threads[rank].push((call, host[rank], What::Call));
+            let call = truth.graph.add(rank, Kind::Call, call, waits_for);
+            truth.threads[rank].push((call, host[rank], What::Call));
             host[rank] = Some(call);
             let mut waits_for = vec![call];
             waits_for.extend(last[rank][stream]);
@@ -178,9 +181,9 @@ fn told(phases: &[Phase]) -> (Told, Vec<usize>) {
             } else {
                 (Kind::Kernel, long)
             };
-            let node = told.graph.add(rank, kind, own, waits_for);
+            let node = truth.graph.add(rank, kind, own, waits_for);
             last[rank][stream] = Some(node);
-            told.operations[rank].push(Ran {
+            truth.operations[rank].push(Ran {
                 node,
                 arrival: None,
                 stream,
@@ -193,8 +196,8 @@ fn told(phases: &[Phase]) -> (Told, Vec<usize>) {
         Step::Wait(long) => {
             let mut waits_for: Vec<usize> = host[rank].into_iter().collect();
             waits_for.extend(last[rank].into_iter().flatten());
-            let node = told.graph.add(rank, Kind::Call, long, waits_for);
-            told.threads[rank].push((node, host[rank], What::Wait));
+            let node = truth.graph.add(rank, Kind::Call, long, waits_for);
+            truth.threads[rank].push((node, host[rank], What::Wait));
             host[rank] = Some(node);
             node
         }
@@ -206,7 +209,7 @@ fn told(phases: &[Phase]) -> (Told, Vec<usize>) {
         let mut arrivals = Vec::new();
         for (rank, steps) in of_ranks.iter().enumerate() {
             for one in steps {
-                step(&mut told, rank, one);
+                step(&mut truth, rank, one);
             }
             let arrives = Step::Kernel {
                 stream: 1,
@@ -214,62 +217,62 @@ fn told(phases: &[Phase]) -> (Told, Vec<usize>) {
                 long: -1,
                 after_other: true,
             };
-            arrivals.push(step(&mut told, rank, &arrives));
+            arrivals.push(step(&mut truth, rank, &arrives));
         }
-        let collective = told.collectives.len();
+        let collective = truth.collectives.len();
         // The body belongs to whichever rank the walk comes from.
-        let body = told
+        let body = truth
             .graph
             .add(usize::MAX, Kind::Collective, *long, arrivals.clone());
         for (rank, arrival) in arrivals.iter().enumerate() {
-            let ran = told.operations[rank].last_mut().unwrap();
+            let ran = truth.operations[rank].last_mut().unwrap();
             (ran.node, ran.arrival, ran.collective) = (body, Some(*arrival), Some(collective));
             commons.push((*arrival, body));
         }
-        told.collectives.push(arrivals);
+        truth.collectives.push(arrivals);
     }
     for rank in 0..phases[0].0.len() {
-        ends.push(step(&mut told, rank, &Step::Wait(5)));
+        ends.push(step(&mut truth, rank, &Step::Wait(5)));
     }
-    for node in &mut told.graph.0 {
+    for node in &mut truth.graph.0 {
         let is_body = node.label.1 == Kind::Collective;
         for before in node.waits_for.iter_mut().filter(|_| !is_body) {
             let common = commons.iter().find(|(arrival, _)| arrival == before);
             *before = common.map_or(*before, |(_, body)| *body);
         }
     }
-    (told, ends)
+    (truth, ends)
 }
 
 /// The traces of a job.
 struct Traces {
-    courses: Vec<Rc<Course>>,
-    meetings: BTreeMap<(usize, u64), Meeting>,
+    timelines: Vec<Rc<RankTimeline>>,
+    last_arrivals: BTreeMap<(usize, u64), LastArrival>,
 }
 
 impl Traces {
-    fn of(told: &Told) -> Self {
-        let ends = told.graph.ends();
-        let node = |number: usize| &told.graph.0[number];
+    fn of(truth: &Truth) -> Self {
+        let ends = truth.graph.ends();
+        let node = |number: usize| &truth.graph.0[number];
         let start = |number: usize| ends[number] - node(number).long;
         let mut traces = Self {
-            courses: Vec::new(),
-            meetings: BTreeMap::new(),
+            timelines: Vec::new(),
+            last_arrivals: BTreeMap::new(),
         };
-        for (rank, of_rank) in told.operations.iter().enumerate() {
+        for (rank, of_rank) in truth.operations.iter().enumerate() {
             let mut track = Track::default();
-            for &(number, before, what) in &told.threads[rank] {
+            for &(number, before, what) in &truth.threads[rank] {
                 let name = Rc::from(node(number).label.2.as_str());
                 let (start, end) = (before.map_or(0, |before| ends[before]), ends[number]);
                 match what {
                     What::Code => track.pieces.push(Piece {
                         start,
                         end,
-                        kind: Kind::HostCode,
+                        kind: Kind::Host(IdleCause::Code),
                         name,
                         is_range: false,
                     }),
-                    _ => track.calls.push(Call {
+                    _ => track.calls.push(HostCall {
                         meets_ns: None,
                         start,
                         end,
@@ -295,11 +298,11 @@ impl Traces {
                     track.waits_for_event(launch.stream, launch.start);
                 }
                 if let Some(collective) = ran.collective {
-                    let arrivals = told.collectives[collective].iter().copied();
+                    let arrivals = truth.collectives[collective].iter().copied();
                     let arrivals = arrivals.enumerate();
                     let last = arrivals.max_by_key(|&(rank, one)| (start(one), rank));
                     let (last_rank, last) = last.unwrap();
-                    let meeting = Meeting {
+                    let last_arrival = LastArrival {
                         name: node(ran.node).label.2.clone(),
                         last_rank,
                         last: start(last),
@@ -311,8 +314,8 @@ impl Traces {
                         },
                     };
                     traces
-                        .meetings
-                        .insert((rank, begin.cast_unsigned()), meeting);
+                        .last_arrivals
+                        .insert((rank, begin.cast_unsigned()), last_arrival);
                 }
                 operations.push(Operation {
                     start: begin,
@@ -326,20 +329,20 @@ impl Traces {
                 });
             }
             let threads = BTreeMap::from([(7, track)]);
-            let course = Course::new(operations, threads, 1);
-            traces.courses.push(Rc::new(course));
+            let timeline = RankTimeline::new(operations, threads, 1);
+            traces.timelines.push(Rc::new(timeline));
         }
         traces
     }
 }
 
 impl Ranks for Traces {
-    fn course(&mut self, rank: usize) -> Option<Rc<Course>> {
-        self.courses.get(rank).cloned()
+    fn timeline(&mut self, rank: usize) -> Option<Rc<RankTimeline>> {
+        self.timelines.get(rank).cloned()
     }
 
-    fn meeting(&self, rank: usize, start_ns: u64) -> Option<Meeting> {
-        self.meetings.get(&(rank, start_ns)).cloned()
+    fn last_arrival(&self, rank: usize, start_ns: u64) -> Option<LastArrival> {
+        self.last_arrivals.get(&(rank, start_ns)).cloned()
     }
 
     fn grain_ns(&self) -> u64 {
@@ -349,12 +352,12 @@ impl Ranks for Traces {
 
 /// Whether there is one longest path, which is what a walk has found then.
 fn is_the_longest(phases: &[Phase]) -> Result<bool, TestCaseError> {
-    let (told, last_nodes) = told(phases);
-    let ends = told.graph.ends();
+    let (truth, last_nodes) = truth(phases);
+    let ends = truth.graph.ends();
     let last = last_nodes.iter().enumerate();
     let last = last.max_by_key(|&(rank, &node)| (ends[node], rank));
     let (rank, &last) = last.unwrap();
-    let mut traces = Traces::of(&told);
+    let mut traces = Traces::of(&truth);
     let segments = walk(&mut traces, (rank, At::Thread(7)), (0, ends[last]));
     // Side by side, from the begin to the end.
     prop_assert_eq!(segments[0].start, 0);
@@ -362,10 +365,10 @@ fn is_the_longest(phases: &[Phase]) -> Result<bool, TestCaseError> {
     for pair in segments.windows(2) {
         prop_assert_eq!(pair[0].end, pair[1].start);
     }
-    let Some(path) = told.graph.longest(last) else {
+    let Some(path) = truth.graph.longest(last) else {
         return Ok(false);
     };
-    let expected = path.iter().map(|&node| &told.graph.0[node]);
+    let expected = path.iter().map(|&node| &truth.graph.0[node]);
     let expected: Vec<_> = expected
         .map(|node| (node.label.1, node.label.2.as_str(), node.long))
         .collect();
@@ -375,7 +378,7 @@ fn is_the_longest(phases: &[Phase]) -> Result<bool, TestCaseError> {
         .collect();
     prop_assert_eq!(found, expected);
     for (segment, &node) in segments.iter().zip(&path) {
-        let on = told.graph.0[node].label.0;
+        let on = truth.graph.0[node].label.0;
         prop_assert!(on == usize::MAX || segment.rank == on);
     }
     Ok(true)

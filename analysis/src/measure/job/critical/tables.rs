@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::chosen::Span;
-use super::course::Kind;
+use super::selection::Span;
+use super::timeline::Kind;
 use super::walk::Segment;
 use crate::table::{Answer, Cell, Column, Table};
 use rsys_traces::model::{Model, ProcessId, is_input};
@@ -19,7 +19,7 @@ const SEVERAL: &str = "several";
 /// Rows of sums in text.
 const SUMS: usize = 20;
 
-/// The path of an iteration, and why it is looked at.
+/// The path of an iteration, and why it is examined.
 pub(super) struct Path {
     pub(super) why: &'static str,
     pub(super) span: Span,
@@ -139,18 +139,7 @@ fn overview(paths: &[Path], marker: &str, model: &Model) -> Table {
             })
             .into(),
             of(|kind| kind == Kind::Collective).into(),
-            of(|kind| {
-                matches!(
-                    kind,
-                    Kind::Launch
-                        | Kind::Call
-                        | Kind::HostCode
-                        | Kind::HostWait
-                        | Kind::HostOffProcessor
-                        | Kind::HostRunnable
-                )
-            })
-            .into(),
+            of(|kind| matches!(kind, Kind::Launch | Kind::Call | Kind::Host(_))).into(),
             of(|kind| kind == Kind::Unknown).into(),
             bound.map(|bound| bound.0).into(),
             bound.and_then(|bound| path.share(bound.1)).into(),

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use super::course::{Call, Course, Kind, Name, Track};
+use super::timeline::{HostCall, Kind, Name, RankTimeline, Track};
+use crate::measure::idle_cause::IdleCause;
 
 /// A slow launch has waited for room in the queue if at least this many operations were submitted and not done.
 const QUEUED: usize = 4;
@@ -17,7 +18,7 @@ const SHORTLY_NS: i64 = 20_000;
 
 /// What a collective is on all ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Meeting {
+pub(super) struct LastArrival {
     pub(super) name: String,
     /// The rank that came last, and when: on the common axis, and as its trace has it.
     pub(super) last_rank: usize,
@@ -48,10 +49,10 @@ impl Crossing {
 /// What a walk asks about ranks.
 pub(super) trait Ranks {
     /// What a rank did; `None` if its trace cannot be read.
-    fn course(&mut self, rank: usize) -> Option<Rc<Course>>;
+    fn timeline(&mut self, rank: usize) -> Option<Rc<RankTimeline>>;
 
     /// The collective that an operation, or a call, of a rank is part of that begins at a time of its trace, if all ranks have it.
-    fn meeting(&self, rank: usize, start_ns: u64) -> Option<Meeting>;
+    fn last_arrival(&self, rank: usize, start_ns: u64) -> Option<LastArrival>;
 
     /// Times by which collectives were matched are multiples of this.
     fn grain_ns(&self) -> u64;
@@ -86,7 +87,7 @@ pub(super) enum At {
 struct Walk<'r, R> {
     ranks: &'r mut R,
     rank: usize,
-    course: Rc<Course>,
+    timeline: Rc<RankTimeline>,
     begin: i64,
     now: i64,
     /// Each operation is passed once, so that a walk ends whatever the traces say.
@@ -101,11 +102,11 @@ pub(super) fn walk<R: Ranks>(
     (rank, at): (usize, At),
     (begin, end): (i64, i64),
 ) -> Vec<Segment> {
-    let course = ranks.course(rank).unwrap_or_default();
+    let timeline = ranks.timeline(rank).unwrap_or_default();
     let mut walk = Walk {
         ranks,
         rank,
-        course,
+        timeline,
         begin,
         now: end,
         passed: HashSet::new(),
@@ -156,26 +157,34 @@ impl<R: Ranks> Walk<'_, R> {
 
     fn within(&mut self, number: usize) -> At {
         self.passed.insert((self.rank, number));
-        let course = Rc::clone(&self.course);
-        let one = &course.operations[number];
+        let timeline = Rc::clone(&self.timeline);
+        let one = &timeline.operations[number];
         if one.kind != Kind::Collective {
             self.back_to(one.start, one.kind, Rc::clone(&one.name));
             return At::Before(number);
         }
         let before = self.segments.len();
-        let Some(meeting) = self.ranks.meeting(self.rank, one.start_ns) else {
+        let Some(last_arrival) = self.ranks.last_arrival(self.rank, one.start_ns) else {
             self.back_to(one.start, Kind::Collective, Rc::clone(&one.name));
             self.mark(before, |segment| segment.is_unmatched = true);
             return At::Before(number);
         };
-        self.back_to(meeting.last, Kind::Collective, meeting.name.as_str());
-        self.mark(before, |segment| segment.crossing = Some(meeting.crossing));
-        if meeting.last_rank == self.rank {
+        self.back_to(
+            last_arrival.last,
+            Kind::Collective,
+            last_arrival.name.as_str(),
+        );
+        self.mark(before, |segment| {
+            segment.crossing = Some(last_arrival.crossing)
+        });
+        if last_arrival.last_rank == self.rank {
             return At::Before(number);
         }
-        self.rank = meeting.last_rank;
-        self.course = self.ranks.course(self.rank).unwrap_or_default();
-        let there = self.course.at(meeting.last_start_ns, self.ranks.grain_ns());
+        self.rank = last_arrival.last_rank;
+        self.timeline = self.ranks.timeline(self.rank).unwrap_or_default();
+        let there = self
+            .timeline
+            .at(last_arrival.last_start_ns, self.ranks.grain_ns());
         match there {
             Some(there) if self.passed.insert((self.rank, there)) => At::Before(there),
             _ => At::Nowhere,
@@ -183,11 +192,11 @@ impl<R: Ranks> Walk<'_, R> {
     }
 
     fn before(&mut self, number: usize) -> At {
-        let course = Rc::clone(&self.course);
-        let one = &course.operations[number];
+        let timeline = Rc::clone(&self.timeline);
+        let one = &timeline.operations[number];
         let is_new = |other: usize| !self.passed.contains(&(self.rank, other));
-        let previous = course.before(number).filter(|&other| is_new(other));
-        let previous_end = previous.map(|other| course.operations[other].end);
+        let previous = timeline.before(number).filter(|&other| is_new(other));
+        let previous_end = previous.map(|other| timeline.operations[other].end);
         // A launch counts from its end on, unless the operation has begun before; one that is held by its copy, from its begin.
         let launched = one.launch.map(|launch| match launch.is_held {
             true => launch.start.min(one.start),
@@ -196,7 +205,7 @@ impl<R: Ranks> Walk<'_, R> {
         let is_queued = previous_end >= launched;
         let known = if is_queued { previous_end } else { launched };
         let other_stream = one.launch.zip(known).and_then(|(launch, known)| {
-            let waits_for_event = course.waits_for_event(&launch);
+            let waits_for_event = timeline.waits_for_event(&launch);
             // Not all traces have the calls that make a stream wait.
             let ready = one.start - known;
             let since = match waits_for_event {
@@ -204,8 +213,8 @@ impl<R: Ranks> Walk<'_, R> {
                 false if ready < READY_NS => return None,
                 false => one.start - SHORTLY_NS.min(ready / 10),
             };
-            course.ended_last((since, one.start), |other| {
-                let other_one = &course.operations[other];
+            timeline.ended_last((since, one.start), |other| {
+                let other_one = &timeline.operations[other];
                 other_one.queue != one.queue
                     && (waits_for_event || other_one.device == one.device)
                     && is_new(other)
@@ -214,7 +223,7 @@ impl<R: Ranks> Walk<'_, R> {
         });
         if let Some(other) = other_stream {
             self.back_to(
-                course.operations[other].end,
+                timeline.operations[other].end,
                 Kind::Event,
                 Rc::clone(&one.name),
             );
@@ -224,10 +233,14 @@ impl<R: Ranks> Walk<'_, R> {
             (Some(previous), launch) if is_queued => {
                 // Without its call it may as well have been launched late.
                 let kind = launch.map_or(Kind::Unknown, |_| Kind::Queue);
-                self.back_to(course.operations[previous].end, kind, Rc::clone(&one.name));
+                self.back_to(
+                    timeline.operations[previous].end,
+                    kind,
+                    Rc::clone(&one.name),
+                );
                 At::Within(previous)
             }
-            // One that was launched before the iteration has waited since for something that is not looked at.
+            // One that was launched before the iteration has waited since for something that is not examined.
             (_, Some(launch)) if launch.end >= self.begin => {
                 self.back_to(
                     launch.end.min(one.start),
@@ -241,8 +254,8 @@ impl<R: Ranks> Walk<'_, R> {
     }
 
     fn on_thread(&mut self, thread: usize) -> At {
-        let course = Rc::clone(&self.course);
-        let Some(track) = course.threads.get(&thread) else {
+        let timeline = Rc::clone(&self.timeline);
+        let Some(track) = timeline.threads.get(&thread) else {
             return At::Nowhere;
         };
         let behind = track.calls.partition_point(|call| call.start < self.now);
@@ -264,7 +277,7 @@ impl<R: Ranks> Walk<'_, R> {
             && let Some(copy) = self.own_copy(thread, call)
         {
             self.back_to(
-                course.operations[copy].end,
+                timeline.operations[copy].end,
                 Kind::Call,
                 Rc::clone(&call.name),
             );
@@ -273,27 +286,27 @@ impl<R: Ranks> Walk<'_, R> {
         if call.blocks
             && let Some(waited_for) = self.waited_for(call)
         {
-            let end = course.operations[waited_for].end;
+            let end = timeline.operations[waited_for].end;
             self.back_to(end, Kind::Call, Rc::clone(&call.name));
             return At::Within(waited_for);
         }
         if call.is_slow_launch
-            && course.queued_at(call.start) >= QUEUED
+            && timeline.queued_at(call.start) >= QUEUED
             && let Some(made_room) = self.waited_for(call)
         {
             self.back_to(
-                course.operations[made_room].end,
+                timeline.operations[made_room].end,
                 Kind::Call,
                 Rc::clone(&call.name),
             );
             return At::Within(made_room);
         }
-        let meeting = call
+        let last_arrival = call
             .meets_ns
-            .and_then(|start_ns| self.ranks.meeting(self.rank, start_ns))
+            .and_then(|start_ns| self.ranks.last_arrival(self.rank, start_ns))
             .filter(|one| one.last < self.now && call.name.starts_with(one.name.as_str()));
-        if let Some(meeting) = meeting {
-            return self.in_meeting(thread, Rc::clone(&call.name), &meeting);
+        if let Some(last_arrival) = last_arrival {
+            return self.in_collective(thread, Rc::clone(&call.name), &last_arrival);
         }
         self.back_to(call.start, Kind::Call, Rc::clone(&call.name));
         At::Thread(thread)
@@ -310,21 +323,24 @@ impl<R: Ranks> Walk<'_, R> {
         if !piece.is_range {
             return None;
         }
-        let course = Rc::clone(&self.course);
-        let others = course.threads.iter().filter(|(other, _)| **other != thread);
+        let timeline = Rc::clone(&self.timeline);
+        let others = timeline
+            .threads
+            .iter()
+            .filter(|(other, _)| **other != thread);
         let last = others.filter_map(|(other, track)| {
             let behind = track.calls.partition_point(|call| call.start < self.now);
             let call = &track.calls[behind.checked_sub(1)?];
             (call.start > since).then_some((call.end.min(self.now), *other))
         });
         let (end, other) = last.max()?;
-        self.back_to(end, Kind::HostWait, Rc::clone(&piece.name));
+        self.back_to(end, Kind::Host(IdleCause::Wait), Rc::clone(&piece.name));
         Some(At::Thread(other))
     }
 
     /// The thread that has nothing to do meanwhile but a range, where nothing was seen of this one since that: it has given it its work.
     fn caller_of(&self, thread: usize, track: &Track, from: i64) -> Option<usize> {
-        let mut others = self.course.threads.iter();
+        let mut others = self.timeline.threads.iter();
         let caller = others.find(|(other, of_other)| {
             let place = of_other
                 .pieces
@@ -341,24 +357,26 @@ impl<R: Ranks> Walk<'_, R> {
     }
 
     /// In a call that could end on no rank before all had begun it.
-    fn in_meeting(&mut self, thread: usize, name: Name, meeting: &Meeting) -> At {
+    fn in_collective(&mut self, thread: usize, name: Name, last_arrival: &LastArrival) -> At {
         let before = self.segments.len();
-        self.back_to(meeting.last, Kind::Collective, name);
-        self.mark(before, |segment| segment.crossing = Some(meeting.crossing));
-        if meeting.last_rank == self.rank {
+        self.back_to(last_arrival.last, Kind::Collective, name);
+        self.mark(before, |segment| {
+            segment.crossing = Some(last_arrival.crossing)
+        });
+        if last_arrival.last_rank == self.rank {
             return At::Thread(thread);
         }
-        self.rank = meeting.last_rank;
-        self.course = self.ranks.course(self.rank).unwrap_or_default();
+        self.rank = last_arrival.last_rank;
+        self.timeline = self.ranks.timeline(self.rank).unwrap_or_default();
         let grain_ns = self.ranks.grain_ns();
-        let caller = self.course.caller(meeting.last_start_ns, grain_ns);
+        let caller = self.timeline.caller(last_arrival.last_start_ns, grain_ns);
         caller.map_or(At::Nowhere, At::Thread)
     }
 
     /// The last copy of a call, or of one within it, that had ended by now.
-    fn own_copy(&self, thread: usize, call: &Call) -> Option<usize> {
-        self.course.ended_last((call.start, self.now), |number| {
-            let launch = self.course.operations[number].launch;
+    fn own_copy(&self, thread: usize, call: &HostCall) -> Option<usize> {
+        self.timeline.ended_last((call.start, self.now), |number| {
+            let launch = self.timeline.operations[number].launch;
             !self.passed.contains(&(self.rank, number))
                 && launch.is_some_and(|launch| {
                     launch.is_held
@@ -370,18 +388,18 @@ impl<R: Ranks> Walk<'_, R> {
     }
 
     /// The operation whose end let a call return.
-    fn waited_for(&self, call: &Call) -> Option<usize> {
+    fn waited_for(&self, call: &HostCall) -> Option<usize> {
         let is_fit = |number: usize| {
-            let stream = self.course.operations[number].launch;
+            let stream = self.timeline.operations[number].launch;
             let stream = stream.map_or(0, |launch| launch.stream);
             !self.passed.contains(&(self.rank, number))
                 && (stream == 0 || call.stream == 0 || stream == call.stream)
         };
-        let exactly = self.course.ended_last((call.start, self.now), is_fit);
+        let exactly = self.timeline.ended_last((call.start, self.now), is_fit);
         exactly.or_else(|| {
             let late = (self.now, self.now.saturating_add(CLOCKS_NS));
-            self.course.ended_last(late, |number| {
-                let one = &self.course.operations[number];
+            self.timeline.ended_last(late, |number| {
+                let one = &self.timeline.operations[number];
                 let is_older = one.launch.is_some_and(|launch| launch.start < self.now);
                 is_fit(number) && one.start < self.now && is_older
             })
@@ -401,14 +419,16 @@ impl<R: Ranks> Walk<'_, R> {
             })
             .collect();
         // Code that ends between two samples, or begins there, is as long as a period longer than it was seen.
-        let period = self.course.sample_period_ns.cast_signed();
+        let period = self.timeline.sample_period_ns.cast_signed();
         let mut at = from;
         for place in 0..seen.len() {
             let (gap, earlier) = (seen[place].0 - at, place.checked_sub(1));
             if gap > 0 && gap < period {
-                if seen[place].2 == Kind::HostCode {
+                if seen[place].2 == Kind::Host(IdleCause::Code) {
                     seen[place].0 = at;
-                } else if let Some(earlier) = earlier.filter(|&one| seen[one].2 == Kind::HostCode) {
+                } else if let Some(earlier) =
+                    earlier.filter(|&one| seen[one].2 == Kind::Host(IdleCause::Code))
+                {
                     seen[earlier].1 = seen[place].0;
                 }
             }
@@ -416,7 +436,7 @@ impl<R: Ranks> Walk<'_, R> {
         }
         if let Some(last) = seen.last_mut()
             && self.now - last.1 < period
-            && last.2 == Kind::HostCode
+            && last.2 == Kind::Host(IdleCause::Code)
         {
             last.1 = self.now;
         }
@@ -429,11 +449,15 @@ impl<R: Ranks> Walk<'_, R> {
 
     /// A time in which nothing was seen of a thread.
     fn unseen(&mut self, from: i64) {
-        let period = self.course.sample_period_ns.cast_signed();
+        let period = self.timeline.sample_period_ns.cast_signed();
         if period == 0 || self.now - from < period {
-            self.back_to(from, Kind::HostCode, "(no sample)");
+            self.back_to(from, Kind::Host(IdleCause::Code), "(no sample)");
         } else {
-            self.back_to(from, Kind::HostOffProcessor, "(not seen on a processor)");
+            self.back_to(
+                from,
+                Kind::Host(IdleCause::OffProcessor),
+                "(not seen on a processor)",
+            );
         }
     }
 }

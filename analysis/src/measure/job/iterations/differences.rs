@@ -11,7 +11,7 @@ use super::verdicts::Verdict;
 use crate::measure::gpu::gaps::PartCause;
 use rsys_traces::model::{Model, TextId};
 
-/// So many iterations of a rank are looked at, of the longest and of those with the most time besides communication.
+/// So many iterations of a rank are examined, of the longest and of those with the most time besides communication.
 const LOOKED_AT: usize = 8;
 /// So much of each is named.
 const NAMED: usize = 4;
@@ -101,7 +101,7 @@ pub(super) fn differences(
         for part in one.idle {
             add(
                 place,
-                (format!("idle: {}", part.text), part.place.clone()),
+                (format!("idle: {}", part.cause.text()), part.place.clone()),
                 part.ns,
             );
         }

@@ -534,7 +534,7 @@ fn longest_gaps(idle: &[Vec<PartCause>], usual: &[bool]) -> Vec<(String, u64)> {
     let of_usual = idle.iter().zip(usual).filter(|(_, is_usual)| **is_usual);
     let count = of_usual.clone().count() as u64;
     for part in of_usual.flat_map(|(parts, _)| parts) {
-        *sums.entry((part.text, &part.place)).or_default() += part.ns;
+        *sums.entry((part.cause.text(), &part.place)).or_default() += part.ns;
     }
     let words = |(text, place): (&str, &str)| match place {
         "" => text.to_owned(),

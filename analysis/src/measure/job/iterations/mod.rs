@@ -7,7 +7,6 @@
 //! | `marker` | which names mark iterations |
 //! | `occurrences` | where a marker is in a process |
 //! | `period` | kernels that recur, where nothing is named |
-//! | `union` | lengths of unions within a time |
 //! | `assign` | which operations, and which times of a GPU, belong to which iteration |
 //! | `sums` | the numbers of an iteration |
 //! | `alone` | how long kernels were all that a GPU did |
@@ -30,14 +29,13 @@ mod job;
 mod lane;
 mod map;
 mod marker;
+mod notes;
 mod occurrences;
 mod part;
 mod period;
 mod records;
-mod remarks;
 mod sums;
 mod tables;
-mod union;
 mod verdicts;
 
 use std::sync::{Arc, Mutex, PoisonError};

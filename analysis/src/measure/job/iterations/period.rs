@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// So many operations are looked at, from the middle of the run.
+/// So many operations are examined, from the middle of the run.
 const LOOKED_AT: usize = 20_000;
 /// Names that are tried, the rarest first.
 const TRIED: usize = 20;

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::union::Union;
+use crate::containers::sets::Union;
+use crate::measure::idle_cause::IdleCause;
 
 /// A number of an iteration, in nanoseconds unless it says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,16 +107,18 @@ impl Sums {
         share(self.get(Field::ComputeComm), self.get(Field::Computation))
     }
 
-    /// Adds an idle time by the key of its cause.
-    pub(super) fn add_idle(&mut self, cause: &str, ns: u64) {
+    /// Adds an idle time by its cause.
+    pub(super) fn add_idle(&mut self, cause: IdleCause, ns: u64) {
+        use IdleCause as By;
         let field = match cause {
-            "host_code" | "host_wait" | "host_off_processor" | "host_runnable" | "openmp"
-            | "kokkos" | "unknown_no_samples" => Field::IdleHost,
-            "synchronisation" => Field::IdleSynchronisation,
-            "blocking_copy" => Field::IdleCopy,
-            "runtime_call" | "collective_call" | "mpi" | "shmem" | "ucx" => Field::IdleCall,
-            "launch" => Field::IdleLaunch,
-            "unknown_no_call" => Field::IdleUnknown,
+            By::Code | By::Wait | By::OffProcessor | By::Runnable => Field::IdleHost,
+            By::OpenMp | By::Kokkos | By::NoSamples => Field::IdleHost,
+            By::Synchronisation => Field::IdleSynchronisation,
+            By::BlockingCopy => Field::IdleCopy,
+            By::RuntimeCall | By::CollectiveCall => Field::IdleCall,
+            By::Mpi | By::Shmem | By::Ucx => Field::IdleCall,
+            By::Launch => Field::IdleLaunch,
+            By::NoCall => Field::IdleUnknown,
             _ => Field::IdleQueued,
         };
         self.add(field, ns);
@@ -153,10 +156,8 @@ impl Activities {
     pub(super) fn of(intervals: impl Iterator<Item = Bits> + Clone) -> Self {
         let union = |bits: u8| {
             let with = intervals.clone().filter(|one| one.2 & bits != 0);
-            Union::of(
-                with.map(|(start_ns, end_ns, _)| (start_ns, end_ns))
-                    .collect(),
-            )
+            let with = with.map(|(start_ns, end_ns, _)| (start_ns, end_ns));
+            with.collect::<Union>()
         };
         Self {
             compute: union(COMPUTE),
@@ -184,7 +185,7 @@ impl Whole {
         let compute_or_comm = intervals
             .clone()
             .filter(|one| one.2 & (COMPUTE | COMM) != 0);
-        let compute_or_comm = Union::of(compute_or_comm.map(|one| (one.0, one.1)).collect());
+        let compute_or_comm: Union = compute_or_comm.map(|one| (one.0, one.1)).collect();
         let all = Activities::of(intervals);
         let with_compute = [
             &all.comm,

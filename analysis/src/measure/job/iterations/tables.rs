@@ -6,12 +6,12 @@ use super::Options;
 use super::job::{Drift, FASTER, Saving, Together, drifts, savings, together};
 use super::lane::{Detail, Iteration, Lane, SENSORS, ranks_of};
 use super::map::map;
-use super::remarks::notes;
+use super::notes::notes;
 use super::sums::{FIELDS, Field, Sums};
 use super::verdicts::{Verdict, median};
 use crate::table::{Answer, Cell, Column, Table};
 
-/// The slowest iterations that are told of.
+/// The slowest iterations that are shown.
 const SLOWEST: usize = 10;
 /// Those that are longer than is usual by less than this part are as long as any.
 const SLOWER: u64 = 100;

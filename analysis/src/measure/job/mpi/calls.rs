@@ -87,7 +87,7 @@ const UNKNOWN: [&str; 15] = [
 
 /// A call.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Call {
+pub(super) struct RankCall {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
     /// The request that it makes; 0: none.
@@ -133,7 +133,7 @@ impl End {
 /// The calls of a thread, in the order of their begins.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Thread {
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<RankCall>,
     pub(super) requests: Vec<u64>,
 }
 
@@ -187,15 +187,15 @@ impl Calls {
 
 /// What is read of a process.
 #[derive(Debug, Default)]
-struct OfProcess {
+struct ProcessRecords {
     /// By thread.
-    threads: Vec<OfThread>,
+    threads: Vec<ThreadRecords>,
     kept: usize,
     left_out: u64,
 }
 
 #[derive(Debug, Default)]
-struct OfThread {
+struct ThreadRecords {
     calls: Vec<MpiCall>,
     completions: Vec<Completion>,
     /// How often it asked whether requests are done, from where one time of that followed the other at once for how long, and when the last one ended.
@@ -207,7 +207,7 @@ struct OfThread {
 /// Between two times of asking whether a request is done a thread that waits does nothing else for so long.
 const ASKS_AGAIN_NS: u64 = 1_000_000;
 
-impl OfThread {
+impl ThreadRecords {
     fn tests(&mut self, call: &MpiCall) {
         if self.tests == 0 {
             self.tested_until_ns = call.start_ns;
@@ -225,7 +225,7 @@ impl OfThread {
 /// The calls of the processes of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    processes: Vec<OfProcess>,
+    processes: Vec<ProcessRecords>,
     /// What functions do, by the ids of their names.
     roles: HashMap<TextId, Role>,
 }
@@ -264,7 +264,7 @@ impl Recorder {
     /// All was read: the calls of each process of a model, at its place.
     pub(crate) fn finish(&mut self, model: &Model) -> Vec<Calls> {
         let mut processes = std::mem::take(&mut self.processes);
-        processes.resize_with(model.processes.len(), OfProcess::default);
+        processes.resize_with(model.processes.len(), ProcessRecords::default);
         let processes = processes.into_iter();
         processes
             .map(|process| process.finish(model, &mut self.roles))
@@ -291,7 +291,7 @@ struct Order {
 }
 
 impl Order {
-    fn new(threads: &[OfThread]) -> Self {
+    fn new(threads: &[ThreadRecords]) -> Self {
         let all = || threads.iter().flat_map(|thread| &thread.calls);
         let only = |joint| {
             let makers = all().filter(|call| call.joint == Some(joint));
@@ -333,7 +333,7 @@ impl Order {
     }
 }
 
-impl OfProcess {
+impl ProcessRecords {
     fn finish(self, model: &Model, roles: &mut HashMap<TextId, Role>) -> Calls {
         let mut names: Vec<String> = Vec::new();
         let mut places: HashMap<TextId, u32> = HashMap::new();
@@ -386,7 +386,7 @@ impl OfProcess {
                         .and_then(|value| u32::try_from(value).ok())
                         .unwrap_or(NONE)
                 };
-                thread.calls.push(Call {
+                thread.calls.push(RankCall {
                     start_ns: call.start_ns,
                     end_ns: call.end_ns,
                     request: if role == Role::Wait { 0 } else { call.request },

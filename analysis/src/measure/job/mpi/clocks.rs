@@ -122,7 +122,7 @@ fn messages(
         let received = || {
             let depends = matched.depends(call).iter();
             depends.filter_map(|&(kind, on)| match (kind, on) {
-                (Kind::LateSender | Kind::LateRoot | Kind::Scan, On::Call(other)) => {
+                (Kind::LateSender | Kind::LateRoot | Kind::Scan, On::RankCall(other)) => {
                     Some(&matched.calls[other as usize])
                 }
                 _ => None,

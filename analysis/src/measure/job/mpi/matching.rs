@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::calls::{Call, Calls, End, NONE, Role};
+use super::calls::{Calls, End, NONE, RankCall, Role};
 use rsys_traces::model::ProcessId;
 
 /// Calls of all ranks that are compared, the first ones of each: some 250 MB.
@@ -11,7 +11,7 @@ const CALLS: usize = 1 << 21;
 
 /// The calls of a process, and where it ran.
 #[derive(Debug)]
-pub(crate) struct OfProcess {
+pub(crate) struct PlacedCalls {
     pub(crate) process: ProcessId,
     pub(crate) host: usize,
     /// Tells copies of a job apart.
@@ -72,7 +72,7 @@ impl Kind {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum On {
     /// The begin of another call.
-    Call(u32),
+    RankCall(u32),
     /// The begins of all other calls of a collective.
     Group(u32),
     /// Those of the ranks that pass data on to this one: the library decides which these are.
@@ -183,13 +183,13 @@ fn shorten(all: &mut [&mut Calls]) {
 /// What a call is matched by.
 #[derive(Debug, Clone, Copy)]
 struct Matchable {
-    call: Call,
+    call: RankCall,
     communicator: (usize, u32),
 }
 
 impl Matched {
     /// Matches calls. `common` turns a time of a host into one of the common axis.
-    pub(super) fn new(mut processes: Vec<OfProcess>, common: impl Fn(usize, u64) -> i64) -> Self {
+    pub(super) fn new(mut processes: Vec<PlacedCalls>, common: impl Fn(usize, u64) -> i64) -> Self {
         let mut all: Vec<&mut Calls> = processes.iter_mut().map(|one| &mut one.calls).collect();
         let sum: usize = all.iter().map(|calls| calls.len()).sum();
         // Where some were left out before, of each rank as many are taken as if all had been there.
@@ -332,7 +332,7 @@ impl Matched {
             let one = &matchable[place as usize];
             let mut is_known = true;
             let mut on = |kind, other: Option<u32>| match other {
-                Some(other) => to.push((kind, On::Call(other))),
+                Some(other) => to.push((kind, On::RankCall(other))),
                 None => is_known = false,
             };
             let of_pair = |key: Message| pairs.get(&key).copied().unwrap_or_default();
@@ -375,7 +375,7 @@ impl Matched {
                     to.extend(
                         of_group
                             .root
-                            .map(|root| (Kind::LateReceiver, On::Call(root))),
+                            .map(|root| (Kind::LateReceiver, On::RankCall(root))),
                     );
                     to.push((Kind::Relay, On::Relays(group)));
                 }
@@ -386,7 +386,7 @@ impl Matched {
                         .copied()
                         .filter(|other| matchable[*other as usize].call.rank < one.call.rank);
                     let last = before.max_by_key(|other| matched.calls[*other as usize].start);
-                    to.extend(last.map(|last| (Kind::Scan, On::Call(last))));
+                    to.extend(last.map(|last| (Kind::Scan, On::RankCall(last))));
                 }
                 // Not understood.
                 _ => return false,
@@ -501,17 +501,17 @@ impl Matched {
 }
 
 /// The requests that a call of a thread completes.
-fn completed<'r>(requests: &'r [u64], call: &Call) -> &'r [u64] {
+fn completed<'r>(requests: &'r [u64], call: &RankCall) -> &'r [u64] {
     let (from, count) = call.completes;
     &requests[from as usize..(from + count) as usize]
 }
 
 /// The message that a call sends.
-fn sent(communicator: u32, call: &Call, end: End) -> Message {
+fn sent(communicator: u32, call: &RankCall, end: End) -> Message {
     (communicator, call.rank, end.peer, end.tag, end.number)
 }
 
 /// The message that a call receives.
-fn received(communicator: u32, call: &Call, end: End) -> Message {
+fn received(communicator: u32, call: &RankCall, end: End) -> Message {
     (communicator, end.peer, call.rank, end.tag, end.number)
 }

@@ -22,13 +22,13 @@ use rsys_traces::model::ProcessId;
 use waits::Waits;
 
 pub(crate) use calls::{Calls, Recorder};
-pub(crate) use matching::{OfProcess, limit};
+pub(crate) use matching::{PlacedCalls, limit};
 pub(crate) use replay::Replay;
 pub(crate) use tables::{notes, tables};
 
 /// What a process did in its calls, by its own clock.
 #[derive(Debug, Default)]
-pub(crate) struct OfRank {
+pub(crate) struct RankCalls {
     /// How many messages it sent and received, and collectives without a number.
     pub(crate) messages: u64,
     /// How often it came last for certain to collectives without a number.
@@ -58,13 +58,13 @@ pub(crate) struct Job {
     /// How far the clocks of two hosts that exchange messages may be apart, the smaller number first.
     apart_ns: BTreeMap<(usize, usize), u64>,
     waits: Waits,
-    ranks: BTreeMap<ProcessId, OfRank>,
+    ranks: BTreeMap<ProcessId, RankCalls>,
 }
 
 impl Job {
     /// Matches calls. `common` turns a time of a host into one of the axis that all have in common. Nothing is found where all that ranks wait for are collectives of
     /// all alike.
-    pub(crate) fn new(processes: Vec<OfProcess>, common: impl Fn(usize, u64) -> i64) -> Self {
+    pub(crate) fn new(processes: Vec<PlacedCalls>, common: impl Fn(usize, u64) -> i64) -> Self {
         if !processes.iter().any(|one| one.calls.messages() > 0) {
             return Self::default();
         }
@@ -119,7 +119,7 @@ impl Job {
     }
 
     /// By process.
-    pub(crate) fn ranks(&self) -> &BTreeMap<ProcessId, OfRank> {
+    pub(crate) fn ranks(&self) -> &BTreeMap<ProcessId, RankCalls> {
         &self.ranks
     }
 
@@ -245,7 +245,7 @@ fn axis(time: i64) -> u64 {
     time.cast_unsigned() ^ 1 << 63
 }
 
-impl OfRank {
+impl RankCalls {
     /// How long its [waits](Self::waits) were within a stretch of time.
     pub(crate) fn waited_ns(&self, (start_ns, end_ns): (u64, u64)) -> u64 {
         self.waits_in((start_ns, end_ns))

@@ -263,7 +263,7 @@ fn least_ns(matched: &Matched) -> BTreeMap<(usize, usize), i64> {
     let mut least: BTreeMap<(usize, usize), i64> = BTreeMap::new();
     for call in &matched.calls {
         for &(kind, on) in matched.depends(call) {
-            let On::Call(other) = on else { continue };
+            let On::RankCall(other) = on else { continue };
             if matches!(kind, Kind::LateReceiver | Kind::Relay) {
                 continue;
             }
@@ -383,11 +383,11 @@ impl Run<'_> {
                 continue;
             }
             let on = match (kind, wait) {
-                (Kind::Relay, Some(wait)) => On::Call(wait.other),
+                (Kind::Relay, Some(wait)) => On::RankCall(wait.other),
                 _ => on,
             };
             let (new, old, least_ns) = match on {
-                On::Call(other) => {
+                On::RankCall(other) => {
                     let hosts = (matched.calls[other as usize], call);
                     let hosts = (matched.line(&hosts.0).host, matched.line(hosts.1).host);
                     (
@@ -443,7 +443,7 @@ impl Run<'_> {
     /// Has a line go on when that has gone on which it waits for.
     fn wait_for(&mut self, place: usize, on: On) {
         match on {
-            On::Call(other) => {
+            On::RankCall(other) => {
                 let line = self.replay.matched.calls[other as usize].line;
                 self.waiting[line as usize].push(place);
             }

@@ -4,12 +4,12 @@ use super::*;
 use rsys_traces::model::{Batch, Completion, Joint, MessageEnd, Model, MpiCall, Process, ThreadId};
 
 /// Ranks of one host, and what they did. Times are in microseconds.
-struct Told {
+struct Records {
     model: Model,
     batch: Batch,
 }
 
-impl Told {
+impl Records {
     fn new(ranks: u64) -> Self {
         let mut model = Model::default();
         for rank in 0..ranks {
@@ -85,7 +85,7 @@ impl Told {
         let mut recorder = Recorder::default();
         recorder.take(&self.batch);
         let calls = recorder.finish(&self.model).into_iter().enumerate();
-        let processes = calls.map(|(place, calls)| OfProcess {
+        let processes = calls.map(|(place, calls)| PlacedCalls {
             process: ProcessId::new(place),
             host: 0,
             folder: 0,
@@ -107,7 +107,7 @@ fn message(peer: u64, number: u64) -> MessageEnd {
 }
 
 /// By rank: how long it waited in messages, and was waited for, in microseconds.
-fn told(job: &Job) -> Vec<(u64, u64)> {
+fn records(job: &Job) -> Vec<(u64, u64)> {
     let ranks = job.ranks().values();
     ranks
         .map(|rank| (rank.message_wait_ns / 1_000, rank.blame_ns / 1_000))
@@ -115,28 +115,28 @@ fn told(job: &Job) -> Vec<(u64, u64)> {
 }
 
 /// Rank 0 is late by 100; rank 1 waits for it, works for 20, and so rank 2 waits for both.
-fn chain() -> Told {
-    let mut told = Told::new(3);
-    told.barrier(0, &[0, 0, 0], 10);
-    told.send(0, 1, 0, (150, 151));
-    told.receive(1, 0, 0, (50, 152));
-    told.send(1, 2, 0, (172, 173));
-    told.receive(2, 1, 0, (60, 175));
-    told.barrier(1, &[190, 190, 190], 200);
-    told
+fn chain() -> Records {
+    let mut records = Records::new(3);
+    records.barrier(0, &[0, 0, 0], 10);
+    records.send(0, 1, 0, (150, 151));
+    records.receive(1, 0, 0, (50, 152));
+    records.send(1, 2, 0, (172, 173));
+    records.receive(2, 1, 0, (60, 175));
+    records.barrier(1, &[190, 190, 190], 200);
+    records
 }
 
 #[test]
 fn a_wait_is_charged_to_the_work_at_the_end_of_the_chain() {
     let job = chain().job();
     // Of the 112 of rank 2, 90 are work of rank 0, 2 those in which data moved, 20 work of rank 1.
-    assert_eq!(told(&job), [(0, 100), (100, 20), (112, 0)]);
+    assert_eq!(records(&job), [(0, 100), (100, 20), (112, 0)]);
 }
 
 #[test]
 fn a_rank_that_is_faster_saves_what_others_waited_for_it() {
-    let told = chain();
-    let job = told.job();
+    let records = chain();
+    let job = records.job();
     let replay = job.replay();
     assert_eq!(replay.run(None), Some(200_000));
     // Between the barriers rank 0 works for 140 and 39, the others for 77 and 65 in all: it works for 32.5 each time, and sends at 42.5. So rank 1, which receives
@@ -147,41 +147,41 @@ fn a_rank_that_is_faster_saves_what_others_waited_for_it() {
 
 #[test]
 fn requests_wait_for_the_other_side_of_their_message() {
-    let mut told = Told::new(2);
-    told.barrier(0, &[0, 0], 10);
-    told.receive(0, 1, 0, (20, 21)).request = 5;
-    told.call(0, "MPI_Waitall", (30, 99));
-    told.batch.completions.push(Completion {
+    let mut records = Records::new(2);
+    records.barrier(0, &[0, 0], 10);
+    records.receive(0, 1, 0, (20, 21)).request = 5;
+    records.call(0, "MPI_Waitall", (30, 99));
+    records.batch.completions.push(Completion {
         time_ns: 98_000,
         request: 5,
         process: ProcessId::new(0),
         thread: ThreadId::new(0),
     });
-    told.send(1, 0, 0, (90, 91));
+    records.send(1, 0, 0, (90, 91));
     // A sender that is gone before the receiver comes has not waited.
-    told.send(0, 1, 0, (110, 112));
-    told.receive(1, 0, 0, (150, 151));
+    records.send(0, 1, 0, (110, 112));
+    records.receive(1, 0, 0, (150, 151));
     // One that stays until then has.
-    told.send(0, 1, 1, (160, 192));
-    told.receive(1, 0, 1, (190, 193));
-    let job = told.job();
-    assert_eq!(self::told(&job), [(60 + 30, 0), (0, 60 + 30)]);
+    records.send(0, 1, 1, (160, 192));
+    records.receive(1, 0, 1, (190, 193));
+    let job = records.job();
+    assert_eq!(self::records(&job), [(60 + 30, 0), (0, 60 + 30)]);
 }
 
 #[test]
 fn a_root_waits_for_the_last_and_the_others_for_the_root() {
-    let mut told = Told::new(3);
-    told.barrier(0, &[0, 0, 0], 10);
+    let mut records = Records::new(3);
+    records.barrier(0, &[0, 0, 0], 10);
     for (name, number, begins, end) in [
         ("MPI_Reduce", 1, [20, 100, 30], 105),
         ("MPI_Bcast", 2, [200, 120, 130], 210),
     ] {
         for (rank, begin) in (0..).zip(begins) {
-            let call = told.call(rank, name, (begin, end));
+            let call = records.call(rank, name, (begin, end));
             (call.sequence, call.root) = (Some(number), Some(0));
         }
     }
-    let job = told.job();
+    let job = records.job();
     let waits: Vec<u64> = job
         .ranks()
         .values()
@@ -199,12 +199,12 @@ fn a_root_waits_for_the_last_and_the_others_for_the_root() {
 
 #[test]
 fn messages_without_the_other_side_are_not_judged() {
-    let mut told = Told::new(2);
-    told.barrier(0, &[0, 0], 10);
-    told.send(0, 1, 0, (20, 21));
-    told.receive(1, 0, 1, (20, 90_000));
-    let job = told.job();
-    assert_eq!(self::told(&job), [(0, 0), (0, 0)]);
+    let mut records = Records::new(2);
+    records.barrier(0, &[0, 0], 10);
+    records.send(0, 1, 0, (20, 21));
+    records.receive(1, 0, 1, (20, 90_000));
+    let job = records.job();
+    assert_eq!(self::records(&job), [(0, 0), (0, 0)]);
     let notes = notes(&job);
     assert!(
         notes.iter().any(|note| note.contains("MPI_Recv")),
@@ -213,7 +213,7 @@ fn messages_without_the_other_side_are_not_judged() {
 }
 
 /// By rank: how long it waited, was waited for, was late by itself, and how often it was the last.
-fn all_told(job: &Job) -> Vec<[u64; 4]> {
+fn all_waits(job: &Job) -> Vec<[u64; 4]> {
     let ranks = job.ranks().values();
     ranks
         .map(|rank| {
@@ -231,17 +231,17 @@ fn collectives_without_a_number_are_waits_for_the_last() {
         ("MPI_Win_create", "MPI_Win_fence"),
         ("MPI_File_open", "MPI_File_write_at_all"),
     ] {
-        let mut told = Told::new(3);
-        told.joint(makes, &[0, 0, 0], &[10, 10, 10]);
+        let mut records = Records::new(3);
+        records.joint(makes, &[0, 0, 0], &[10, 10, 10]);
         for step in 0..5 {
             let at = 100 * step;
             let begins = [at + 30, at + 90, at + 31];
-            told.joint(name, &begins, &[at + 110; 3]);
+            records.joint(name, &begins, &[at + 110; 3]);
         }
-        let job = told.job();
+        let job = records.job();
         // From 110 to 130 and 190 they work, in the first step from 10 on.
         let expected = [[300, 0, 0, 0], [0, 295, 295, 5], [295, 0, 5, 0]];
-        let mut found = all_told(&job);
+        let mut found = all_waits(&job);
         found[0][2] = 0;
         assert_eq!(found[0][0], expected[0][0], "{name} {found:?}");
         assert!(found[1][1] >= 295 && found[1][2] >= 290, "{name} {found:?}");
@@ -257,16 +257,16 @@ fn collectives_without_a_number_are_waits_for_the_last() {
 
 #[test]
 fn collectives_that_do_not_wait_are_not_judged() {
-    let mut told = Told::new(2);
-    told.joint("MPI_Comm_dup", &[0, 0], &[10, 10]);
+    let mut records = Records::new(2);
+    records.joint("MPI_Comm_dup", &[0, 0], &[10, 10]);
     for step in 0..5 {
         let at = 30_000 * step;
         // The first one ends before the other has begun it.
         let begins = [at + 20, at + 29_000];
-        told.joint("MPI_Comm_split", &begins, &[at + 20_000, at + 29_010]);
+        records.joint("MPI_Comm_split", &begins, &[at + 20_000, at + 29_010]);
     }
-    let job = told.job();
-    assert_eq!(all_told(&job).iter().map(|one| one[0]).sum::<u64>(), 0);
+    let job = records.job();
+    assert_eq!(all_waits(&job).iter().map(|one| one[0]).sum::<u64>(), 0);
     let notes = notes(&job);
     assert!(
         notes.iter().any(|note| note.contains("MPI_Comm_split")),
@@ -277,15 +277,15 @@ fn collectives_that_do_not_wait_are_not_judged() {
 
 #[test]
 fn collectives_that_return_at_once_are_waits_where_they_are_waited_for() {
-    let mut told = Told::new(3);
-    told.barrier(0, &[0, 0, 0], 10);
+    let mut records = Records::new(3);
+    records.barrier(0, &[0, 0, 0], 10);
     for step in 0..5 {
         let at = 1_000 * step;
         // All begin at once; the library goes on when the last waits.
         let calls = [at + 400, at + 900, at + 400].map(|waits| (at + 20, waits, at + 905));
-        told.begun(step + 1, &calls);
+        records.begun(step + 1, &calls);
     }
-    let found = all_told(&told.job());
+    let found = all_waits(&records.job());
     let waited: Vec<u64> = found.iter().map(|one| one[0]).collect();
     assert_eq!(waited, [2_500, 0, 2_500]);
     assert!(found[1][1] >= 2_490 && found[1][2] >= 2_490, "{found:?}");
@@ -293,22 +293,23 @@ fn collectives_that_return_at_once_are_waits_where_they_are_waited_for() {
 
 #[test]
 fn what_is_not_known_is_told() {
-    let mut told = Told::new(2);
-    told.barrier(0, &[0, 0], 10);
+    let mut records = Records::new(2);
+    records.barrier(0, &[0, 0], 10);
     // A request that was made before is started; which message it is, is not known.
-    told.call(0, "MPI_Start", (20, 21)).request = 9;
-    told.call(0, "MPI_Wait", (22, 30_022)).request = 9;
+    records.call(0, "MPI_Start", (20, 21)).request = 9;
+    records.call(0, "MPI_Wait", (22, 30_022)).request = 9;
     // A receive from any rank.
-    told.call(0, "MPI_Recv", (40_000, 80_000));
+    records.call(0, "MPI_Recv", (40_000, 80_000));
     // One that is asked for again and again.
     for step in 1..=500 {
-        told.call(1, "MPI_Test", (100 * step, 100 * step + 1))
+        records
+            .call(1, "MPI_Test", (100 * step, 100 * step + 1))
             .is_test = true;
     }
-    told.barrier(1, &[90_000, 90_000], 90_010);
-    told.send(0, 1, 0, (90_020, 90_021));
-    told.receive(1, 0, 0, (90_020, 90_021));
-    let job = told.job();
+    records.barrier(1, &[90_000, 90_000], 90_010);
+    records.send(0, 1, 0, (90_020, 90_021));
+    records.receive(1, 0, 0, (90_020, 90_021));
+    let job = records.job();
     let notes = notes(&job);
     for (time, call) in [
         ("30.000 ms", "MPI_Wait"),

@@ -33,7 +33,7 @@ impl Wait {
 
 /// A part of a wait in which the thread of a line worked on its own: on the common axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct OwnWork {
     pub(super) line: u32,
     pub(super) start: i64,
     pub(super) end: i64,
@@ -46,7 +46,7 @@ pub(super) struct Waits {
     pub(super) list: Vec<Wait>,
     /// By call: its wait plus one, or 0.
     of_calls: Vec<u32>,
-    parts: Vec<Part>,
+    parts: Vec<OwnWork>,
 }
 
 impl Waits {
@@ -60,7 +60,7 @@ impl Waits {
             let depends = matched.depends(call).iter();
             let begins = depends.filter_map(|&(kind, on)| {
                 let other = match on {
-                    On::Call(other) => other,
+                    On::RankCall(other) => other,
                     On::Group(group) => {
                         let calls = matched.groups[group as usize].calls.iter();
                         *calls.rev().find(|call| **call != place)?
@@ -112,7 +112,7 @@ impl Waits {
     }
 
     /// The causes of a wait, in the order of time.
-    pub(super) fn parts(&self, wait: &Wait) -> &[Part] {
+    pub(super) fn parts(&self, wait: &Wait) -> &[OwnWork] {
         let (first, count) = wait.parts;
         &self.parts[first as usize..(first + count) as usize]
     }
@@ -138,7 +138,7 @@ impl Waits {
                 let span = (at.max(before.start), wait.until.min(before.until));
                 let (first, count) = before.parts;
                 for part in first..first + count {
-                    let Part { line, start, end } = self.parts[part as usize];
+                    let OwnWork { line, start, end } = self.parts[part as usize];
                     self.work(line, start.max(span.0), end.min(span.1));
                 }
             }
@@ -150,7 +150,7 @@ impl Waits {
     /// A thread worked on its own.
     fn work(&mut self, line: u32, start: i64, end: i64) {
         if start < end {
-            self.parts.push(Part { line, start, end });
+            self.parts.push(OwnWork { line, start, end });
         }
     }
 }
@@ -167,7 +167,7 @@ fn relay(matched: &Matched, (place, call): (u32, &Timed), group: u32) -> Option<
     let soon = PASSED_ON_NS.max(duration / 10);
     let begins = |other: u32| matched.calls[other as usize].start;
     let is_by_root = matched.depends(call).iter().any(|&(_, on)| match on {
-        On::Call(root) => (0..=soon).contains(&(call.end - begins(root))),
+        On::RankCall(root) => (0..=soon).contains(&(call.end - begins(root))),
         On::Group(_) | On::Relays(_) => false,
     });
     if duration < RELAYED_NS || is_by_root {

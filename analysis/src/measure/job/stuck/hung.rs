@@ -28,7 +28,7 @@ const STEP_NS: u64 = 64;
 
 /// What is kept of a process.
 #[derive(Debug, Default)]
-pub(super) struct OfGpu {
+pub(super) struct GpuState {
     /// Calls of the runtime that were open when the trace ended.
     open: Vec<HostSlice>,
     /// Kernels that had not ended: thread, launch, and the launching stack with the kernel.
@@ -42,7 +42,7 @@ pub(super) struct OfGpu {
     longest_ns: u64,
 }
 
-impl OfGpu {
+impl GpuState {
     pub(super) fn call(&mut self, slice: &HostSlice) {
         if slice.is_open {
             self.open.push(*slice);

@@ -13,29 +13,28 @@ mod tests;
 mod threads;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use self::hung::Durations;
 use self::never_done::NEVER_DONE_COLUMNS;
-use self::process::OfProcess;
+use self::process::ProcessState;
+use crate::joined::group_launches::GroupLaunches;
+use crate::joined::ids::CorrelationId;
 use crate::measure::{Measure, PROCESS_COLUMNS, notes, process_cells};
 use crate::table::{Answer, Cell, Column, Table};
 use rsys_traces::model::entry;
-use rsys_traces::model::{Activity, Basis, Batch, HostKind, HostSlice, Kinds, Model, ProcessId};
+use rsys_traces::model::{Activity, Basis, Batch, HostKind, Kinds, Model, ProcessId};
 
 /// The shortest wait between ranks that is reported.
 const LONG_NS: u64 = 1_000_000_000;
-/// The most kernels launched by one call between ranks, or by one group of them.
-const LAUNCHES: usize = 64;
 /// Rows of a table in text.
 const ROWS_IN_TEXT: usize = 20;
 
 /// The question, while records are read.
 #[derive(Debug, Default)]
 pub struct Stuck {
-    processes: Vec<OfProcess>,
-    /// Begin and link of the launches of each thread since its last call between ranks.
-    launches: Vec<VecDeque<(u64, u64)>>,
+    processes: Vec<ProcessState>,
+    launches: GroupLaunches,
     /// Of all processes: ranks run the same kernels.
     durations: Durations,
     /// Calls of the runtimes of GPUs were recorded.
@@ -45,11 +44,8 @@ pub struct Stuck {
 impl Measure for Stuck {
     fn needs(&self) -> Kinds {
         Kinds {
-            gpu: true,
-            host: true,
-            samples: true,
             locks: true,
-            ..Kinds::default()
+            ..Kinds::GPU_HOST_AND_SAMPLES
         }
     }
 
@@ -84,28 +80,11 @@ impl Measure for Stuck {
                 process.progress_ns = slice.end_ns;
                 got_on.insert(index);
             }
-            if slice.link == 0 || slice.thread.index() == HostSlice::NO_THREAD {
-                continue;
+            if slice.kind == HostKind::Runtime && CorrelationId::of_call(slice).is_some() {
+                process.submitted(slice.start_ns, slice.thread);
             }
-            let launches = entry(&mut self.launches, slice.thread.index());
-            match slice.kind {
-                HostKind::Runtime => {
-                    process.submitted(slice.start_ns, slice.thread);
-                    launches.push_back((slice.start_ns, slice.link));
-                    if launches.len() > LAUNCHES {
-                        launches.pop_front();
-                    }
-                }
-                HostKind::Collective => {
-                    while let Some((_, launch)) =
-                        launches.pop_back_if(|(start_ns, _)| *start_ns >= slice.start_ns)
-                    {
-                        process.launches(slice.link, launch);
-                    }
-                    launches.clear();
-                }
-                _ => {}
-            }
+            self.launches
+                .take(slice, |group, launch| process.launches(group, launch));
         }
         for record in &batch.gpu {
             let index = record.process.index();
@@ -119,11 +98,11 @@ impl Measure for Stuck {
                 got_on.insert(index);
             }
             if record.activity == Activity::Comm {
-                process.ended(record.link, record.start_ns);
+                process.ended(record);
             }
         }
         for index in got_on {
-            self.processes[index].forget();
+            self.processes[index].discard();
         }
         for wait in &batch.lock_waits {
             let process = entry(&mut self.processes, wait.process.index());

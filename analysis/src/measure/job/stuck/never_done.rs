@@ -36,11 +36,11 @@ impl Stuck {
         for (index, process) in self.processes.iter().enumerate() {
             let id = ProcessId::new(index);
             let is_ours = !model.process(id).boot_id.is_empty();
-            if !process.is_told(is_ours) {
+            if !process.is_reported(is_ours) {
                 continue;
             }
-            let told = process.calls.iter().filter(|(name, _)| !name.is_empty());
-            for (&communicator, _) in told {
+            let reported = process.calls.iter().filter(|(name, _)| !name.is_empty());
+            for (&communicator, _) in reported {
                 let name = model.text(communicator);
                 let known = members.entry(name).or_insert((communicator, Vec::new()));
                 known.1.push(index);
@@ -191,7 +191,8 @@ impl Stuck {
         let mut processes = self.processes.iter().enumerate();
         processes.any(|(index, process)| {
             let is_ours = !model.process(ProcessId::new(index)).boot_id.is_empty();
-            !process.messages.is_empty() || !process.calls.is_empty() && process.is_told(is_ours)
+            !process.messages.is_empty()
+                || !process.calls.is_empty() && process.is_reported(is_ours)
         })
     }
 }

@@ -4,9 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::LONG_NS;
-use super::hung::OfGpu;
+use super::hung::GpuState;
+use crate::joined::ids::{CorrelationId, GroupId};
 use crate::program::code_place::{place_text, runtime_call};
-use rsys_traces::model::{CollectiveCall, LockWait, Model, ProcessId, StackId, TextId, ThreadId};
+use rsys_traces::model::{
+    CollectiveCall, GpuRecord, LockWait, Model, ProcessId, StackId, TextId, ThreadId,
+};
 
 /// The most calls kept per communicator and process: the last ones, which may be submitted and not finished.
 const CALLS: usize = 64;
@@ -27,21 +30,21 @@ type Seen = HashMap<(StackId, bool), (u64, u64)>;
 
 /// A process, while records are read.
 #[derive(Debug, Default)]
-pub(super) struct OfProcess {
+pub(super) struct ProcessState {
     /// The last time of anything.
     pub(super) last_ns: u64,
     /// When an operation ended, or one between ranks began, the last time.
     pub(super) progress_ns: u64,
     /// The thread that gave work to a GPU or called others last, and when.
     thread: Option<(u64, ThreadId)>,
-    /// Launches within calls between ranks whose operations have not ended: their links, and those of the calls.
-    launched: VecDeque<(u64, u64)>,
-    /// Link and begin of operations between ranks that came before their launches, or are of no call, as those of graphs.
-    early: VecDeque<(u64, u64)>,
+    /// Launches within calls between ranks whose operations have not ended.
+    launched: VecDeque<(CorrelationId, GroupId)>,
+    /// Call and begin of operations between ranks that came before their launches, or are of no call, as those of graphs.
+    early: VecDeque<(Option<CorrelationId>, u64)>,
     /// The last begin of such an operation that is not kept.
     without_call_ns: u64,
     pub(super) has_gpu: bool,
-    pub(super) gpu: OfGpu,
+    pub(super) gpu: GpuState,
     /// A kernel was found for a call.
     has_matched: bool,
     pub(super) calls: HashMap<TextId, VecDeque<Called>>,
@@ -53,7 +56,7 @@ pub(super) struct OfProcess {
     /// The last wait of each thread for a lock: its end, and by whom the lock was held.
     pub(super) locks: HashMap<ThreadId, (u64, TextId)>,
 }
-impl OfProcess {
+impl ProcessState {
     pub(super) fn called(&mut self, call: &CollectiveCall) {
         self.progress_ns = self.progress_ns.max(call.start_ns);
         self.last_ns = self.last_ns.max(call.end_ns);
@@ -63,7 +66,8 @@ impl OfProcess {
             return;
         }
         // What MPI does has no operation on a GPU: its calls that wait are open until it is done, and of the others nothing is known. Nor has what moves nothing.
-        let has_no_kernel = call.link >> 63 != 0 || call.ranks == Some(1) || call.bytes == 0;
+        let has_no_kernel =
+            GroupId::of(call).is_of_mpi() || call.ranks == Some(1) || call.bytes == 0;
         let calls = self.calls.entry(call.communicator).or_default();
         calls.push_back(Called {
             call: *call,
@@ -74,14 +78,14 @@ impl OfProcess {
         }
     }
 
-    /// A launch within a call between ranks, by their links.
-    pub(super) fn launches(&mut self, call: u64, launch: u64) {
-        let early = self.early.iter().position(|early| early.0 == launch);
+    /// A launch within a call between ranks.
+    pub(super) fn launches(&mut self, group: GroupId, launch: CorrelationId) {
+        let early = self.early.iter().position(|early| early.0 == Some(launch));
         if early.is_some_and(|at| self.early.remove(at).is_some()) {
-            self.finish(call);
+            self.finish(group);
             return;
         }
-        self.launched.push_back((launch, call));
+        self.launched.push_back((launch, group));
         if self.launched.len() > EARLY {
             self.launched.pop_front();
         }
@@ -95,17 +99,19 @@ impl OfProcess {
     }
 
     /// An operation between ranks has ended on the GPU.
-    pub(super) fn ended(&mut self, link: u64, start_ns: u64) {
-        let launched = self.launched.iter().position(|launched| launched.0 == link);
-        if let Some((_, call)) = launched.and_then(|at| self.launched.remove(at)) {
-            self.finish(call);
+    pub(super) fn ended(&mut self, record: &GpuRecord) {
+        let launch = CorrelationId::of_operation(record);
+        let mut launched = self.launched.iter();
+        let launched = launched.position(|launched| Some(launched.0) == launch);
+        if let Some((_, group)) = launched.and_then(|at| self.launched.remove(at)) {
+            self.finish(group);
             return;
         }
         // Others than ours link operations with the calls themselves.
-        if link != 0 && self.finish(link) {
+        if GroupId::named_by(record).is_some_and(|group| self.finish(group)) {
             return;
         }
-        self.early.push_back((link, start_ns));
+        self.early.push_back((launch, record.start_ns));
         if self.early.len() > EARLY
             && let Some((_, start_ns)) = self.early.pop_front()
         {
@@ -114,26 +120,26 @@ impl OfProcess {
     }
 
     /// The operations of a call, or of a group of them, are done. Returns whether there are any.
-    fn finish(&mut self, link: u64) -> bool {
+    fn finish(&mut self, group: GroupId) -> bool {
         let calls = self.calls.values_mut().flatten();
-        let of_link = calls.filter(|called| called.call.link == link);
-        let count = of_link.map(|called| called.is_finished = true).count();
+        let of_group = calls.filter(|called| GroupId::of(&called.call) == group);
+        let count = of_group.map(|called| called.is_finished = true).count();
         self.has_matched |= count > 0;
         count > 0
     }
 
     /// Whether anything says what was done: kernels that belong to calls, or calls that wait. Where there was no kernel between ranks at all, as of a job that hangs
     /// in its first operation, `is_ours` and other operations have to say that there would have been.
-    pub(super) fn is_told(&self, is_ours: bool) -> bool {
+    pub(super) fn is_reported(&self, is_ours: bool) -> bool {
         let has_strangers = !self.early.is_empty() || self.without_call_ns > 0;
         let mut calls = self.calls.values().flatten();
         self.has_matched
-            || calls.any(|called| called.call.link >> 63 != 0)
+            || calls.any(|called| GroupId::of(&called.call).is_of_mpi())
             || is_ours && self.has_gpu && !has_strangers
     }
 
     /// Forgets what was seen before the process got on.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn discard(&mut self) {
         let progress_ns = self.progress_ns;
         for seen in self.seen.values_mut() {
             seen.retain(|_, (_, last_ns)| *last_ns > progress_ns);

@@ -207,8 +207,8 @@ fn the_rank_that_has_not_called_is_missing() {
     }
     job.waits_in(1, "load_batch", 19 * S);
     let at = ("rank 1", "load_batch");
-    let told = row("ncclAllReduce", Some(1), at, "rank 0, 2 to 4");
-    assert_eq!(job.never_done(), [told]);
+    let expected = row("ncclAllReduce", Some(1), at, "rank 0, 2 to 4");
+    assert_eq!(job.never_done(), [expected]);
 }
 
 #[test]
@@ -253,11 +253,11 @@ fn who_has_done_its_part_does_not_wait() {
     job.waits_in(2, "load_batch", 20 * S - 1);
     job.done(0, 2, 20 * S - 100);
     let found = job.never_done();
-    let told: Vec<_> = found
+    let expected: Vec<_> = found
         .iter()
         .map(|row| (row.2.as_str(), row.4.as_str()))
         .collect();
-    assert_eq!(told, [("rank 2", "rank 1")]);
+    assert_eq!(expected, [("rank 2", "rank 1")]);
 }
 
 #[test]
@@ -370,12 +370,12 @@ fn the_place_is_that_of_a_rank_that_waits_for_nobody() {
     job.waits_in(2, "load_batch", 19 * S);
     job.waits_in(3, "load_batch", 19 * S);
     let found = job.never_done();
-    let told: Vec<_> = found
+    let expected: Vec<_> = found
         .iter()
         .map(|row| (row.2.as_str(), row.3.as_str()))
         .collect();
     assert_eq!(
-        told,
+        expected,
         [
             ("rank 2", "load_batch"),
             ("rank 1 to 3", "rank 2: load_batch")
@@ -436,15 +436,15 @@ fn threads_that_wait_for_each_other_are_all_named() {
             )
         })
         .collect();
-    let told = |thread, place: &str, holder: &str| {
+    let expected = |thread, place: &str, holder: &str| {
         let [place, waited_for] = [place, place].map(str::to_owned);
         (thread, place, waited_for, holder.to_owned())
     };
     assert_eq!(
         found,
         [
-            told(100, "join", ""),
-            told(101, "take_lock", "grow (pool.py:7)")
+            expected(100, "join", ""),
+            expected(101, "take_lock", "grow (pool.py:7)")
         ]
     );
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::process::{OfProcess, place_of};
+use super::process::{ProcessState, place_of};
 use super::{LONG_NS, ROWS_IN_TEXT, Stuck};
 use crate::measure::{PROCESS_COLUMNS, process_cells};
 use crate::table::{Cell, Column, Table};
@@ -17,7 +17,7 @@ struct LastPlace {
     seen_ns: u64,
 }
 
-impl OfProcess {
+impl ProcessState {
     /// Threads that were seen within the last second, those that were longest at their place first.
     fn last_places(&self, end_ns: u64) -> Vec<LastPlace> {
         let last = self.seen.iter().filter_map(|(&thread, seen)| {

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::bins::{Bins, Join};
-use crate::containers::sets::{IntervalSet, sweep};
+use crate::containers::sets::{IntervalSet, sweep, widen};
 use crate::measure::gpu::sensors::machine;
 use crate::measure::{DEVICE_COLUMNS, Measure, PROCESS_COLUMNS, device_cells, process_cells};
 use crate::table::{Answer, Cell, Column, Row, Table};
@@ -105,7 +105,7 @@ impl Measure for Courses {
             if let (Some((first, _)), Some((last, _))) = (first, last) {
                 let process = model.counters[index].process;
                 let span = entry(&mut self.spans, process.index());
-                *span = Some(union(*span, (first, last)));
+                widen(span, (first, last));
             }
         }
         let axes = self.axes(model);
@@ -122,10 +122,6 @@ impl Measure for Courses {
             ..Answer::default()
         }
     }
-}
-
-fn union(span: Option<(u64, u64)>, (first, last): (u64, u64)) -> (u64, u64) {
-    span.map_or((first, last), |span| (span.0.min(first), span.1.max(last)))
 }
 
 /// First and last time on each machine.
@@ -145,7 +141,7 @@ const AXIS_COLUMNS: [Column; 3] = [
 impl Courses {
     fn span(&mut self, process: ProcessId, start_ns: u64, end_ns: u64) {
         let span = entry(&mut self.spans, process.index());
-        *span = Some(union(*span, (start_ns, end_ns)));
+        widen(span, (start_ns, end_ns));
     }
 
     fn axes<'m>(&self, model: &'m Model) -> Axes<'m> {
@@ -153,8 +149,9 @@ impl Courses {
         for (index, span) in self.spans.iter().enumerate() {
             if let Some(span) = *span {
                 let on = machine(ProcessId::new(index), model);
-                let axis = union(axes.get(on).copied(), span);
-                axes.insert(on, axis);
+                let mut axis = axes.get(on).copied();
+                widen(&mut axis, span);
+                axes.extend(axis.map(|axis| (on, axis)));
             }
         }
         axes

@@ -70,8 +70,8 @@ fn the_first_kernel_that_never_ended_is_waited_for() {
     let mut job = Ranks::waits_for_gpu(&[1_000, 2_000]);
     job.compute(0, "spin", 9 * S, None);
     job.compute(0, "gemm", 9 * S + 100, None);
-    let told = ["spin", "step", "2", "hipStreamSynchronize", "finish", "10"];
-    assert_eq!(job.never_ended(), [told.map(str::to_owned)]);
+    let expected = ["spin", "step", "2", "hipStreamSynchronize", "finish", "10"];
+    assert_eq!(job.never_ended(), [expected.map(str::to_owned)]);
     // Something else ended meanwhile: what is waited for at the end is waited for since then.
     job.compute(0, "gemm", 14 * S, Some(15 * S));
     assert_eq!(job.never_ended()[0][5], "5");
@@ -203,8 +203,8 @@ fn only_calls_that_wait_for_gpus_until_the_end_tell_of_a_hang() {
     assert_eq!(job.never_ended(), [[""; 6]; 0]);
     // The threshold is higher where no kernel is known.
     let mut job = Ranks::waits_for_gpu(&[1_000]);
-    let told = ["", "", "0", "hipStreamSynchronize", "finish", "10"];
-    assert_eq!(job.never_ended(), [told.map(str::to_owned)]);
+    let expected = ["", "", "0", "hipStreamSynchronize", "finish", "10"];
+    assert_eq!(job.never_ended(), [expected.map(str::to_owned)]);
     job.batch.host[0].start_ns = 12 * S;
     assert_eq!(job.never_ended(), [[""; 6]; 0]);
 }
@@ -230,7 +230,7 @@ fn a_kernel_between_ranks_waits_for_them_whatever_stands_in_front_of_it() {
     job.compute(0, "ncclDevKernel_Generic", S, Some(3 * S));
     let answer = job.answer();
     let found = rows(Some(&answer), "never_ended");
-    let told = found.iter().map(|row| {
+    let expected = found.iter().map(|row| {
         (
             row.text("kernel"),
             row.text("between_ranks"),
@@ -238,7 +238,7 @@ fn a_kernel_between_ranks_waits_for_them_whatever_stands_in_front_of_it() {
         )
     });
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        expected.collect::<Vec<_>>(),
         [("ncclDevKernel_Generic", "yes", 101)]
     );
     assert!(
@@ -251,17 +251,17 @@ fn a_kernel_between_ranks_waits_for_them_whatever_stands_in_front_of_it() {
 
 #[test]
 fn a_program_that_did_not_hang_is_told_so() {
-    let told = |job: &Ranks| {
+    let expected = |job: &Ranks| {
         let notes = job.answer().notes;
         notes.iter().any(|note| note.contains("waited for a GPU"))
     };
     let mut job = Ranks::new(1);
     job.waits_in(0, "read", 20 * S - 1);
-    assert!(!told(&job), "nothing was recorded of its GPU");
+    assert!(!expected(&job), "nothing was recorded of its GPU");
     job.runtime(0, "hipDeviceSynchronize", 10 * S, Some(11 * S));
-    assert!(told(&job));
+    assert!(expected(&job));
     job.batch.samples.clear();
-    assert!(!told(&job), "nothing was recorded of its end");
+    assert!(!expected(&job), "nothing was recorded of its end");
     job.runtime(0, "hipDeviceSynchronize", 12 * S, Some(20 * S));
-    assert!(told(&job));
+    assert!(expected(&job));
 }

@@ -1,0 +1,161 @@
+//! Ranks that are late in collectives.
+
+use std::path::PathBuf;
+
+use super::{Trace, answer, findings, notes};
+use crate::common::Scratch;
+use serde_json::Value;
+
+/// What the trace of a collective says of it.
+#[derive(Clone, Copy)]
+struct Told {
+    kernel: &'static str,
+    /// Arguments of the operator around the launch.
+    arguments: &'static str,
+    range: &'static str,
+    /// How much later each rank ends it than the rank before.
+    apart: u64,
+}
+
+const BY_KERNEL: Told = Told {
+    kernel: "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)",
+    arguments: "",
+    range: "",
+    apart: 0,
+};
+const RCCL: &str = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)";
+
+/// Four ranks whose kernels of collectives say nothing of themselves; one begins them later, one may have more of them.
+fn ranks(told: Told, late: u64, more: u64) -> Value {
+    let scratch = Scratch::new();
+    answer(
+        &files_of_ranks(&scratch, told, (late, more), false),
+        "collectives",
+    )
+}
+
+/// The rank that is late computes until then, or its GPU is idle.
+fn files_of_ranks(
+    scratch: &Scratch,
+    told: Told,
+    (late, more): (u64, u64),
+    is_idle: bool,
+) -> Vec<PathBuf> {
+    (0..4)
+        .map(|rank| {
+            let mut trace = Trace::default();
+            let count = 12 + if rank == 3 { more } else { 0 };
+            for step in 0..count {
+                let at = 1_000_000 + 10_000 * step;
+                let begin = at + 100 + if rank == 2 { late } else { 0 };
+                let work = if is_idle { 80 } else { begin - at - 20 };
+                trace.launch("gemm", (at, 5), (at + 10, work));
+                trace.host("cpu_op", "my::log", at + 20, begin - at - 40, "");
+                trace.links += 1;
+                let link = trace.links;
+                let call = begin - 10;
+                trace.host(
+                    "cuda_runtime",
+                    "cudaLaunchKernel",
+                    call,
+                    5,
+                    &format!(r#""correlation":{link}"#),
+                );
+                let around = (call - 2, 9);
+                let operator = "record_param_comms";
+                trace.host("cpu_op", operator, around.0, around.1, told.arguments);
+                if !told.range.is_empty() {
+                    trace.host("user_annotation", told.range, around.0 - 1, 12, "");
+                }
+                let end = at + 100 + late + 500 + told.apart * rank;
+                trace.gpu(told.kernel, 20, begin, end - begin, link);
+            }
+            let head = format!(r#""distributedInfo":{{"rank":{rank},"world_size":4}},"#);
+            trace.written(scratch, &format!("rank{rank}.json"), &head)
+        })
+        .collect()
+}
+
+#[test]
+fn what_makes_a_rank_late_is_what_its_gpu_is_idle_for() {
+    let scratch = Scratch::new();
+    let advice = answer(
+        &files_of_ranks(&scratch, BY_KERNEL, (8_000, 0), true),
+        "advice",
+    );
+    let found = findings(&advice);
+    assert_eq!(found[0].0, "straggler", "{found:?}");
+    assert!(!notes(&advice).contains("smaller part"), "{advice:#}");
+}
+
+fn stragglers(answer: &Value) -> Vec<u64> {
+    let rows = answer["stragglers"].as_array();
+    rows.into_iter()
+        .flatten()
+        .filter_map(|row| row["rank"].as_u64())
+        .collect()
+}
+
+#[test]
+fn ranks_are_compared_by_collectives_without_names() {
+    assert_eq!(stragglers(&ranks(BY_KERNEL, 900, 0)), [2]);
+    assert_eq!(stragglers(&ranks(BY_KERNEL, 0, 0)), [0; 0]);
+    // Where counts differ, collectives cannot be matched.
+    let uneven = ranks(BY_KERNEL, 900, 1);
+    assert!(!stragglers(&uneven).contains(&3), "{uneven:#}");
+    assert!(!notes(&uneven).contains("not all ranks"), "{uneven:#}");
+    assert!(notes(&uneven).contains("different numbers"), "{uneven:#}");
+}
+
+/// RCCL's kernels have one name: what they are of is said by the host around their launch.
+#[test]
+fn collectives_are_known_by_what_is_around_their_launch() {
+    let arguments = r#""Collective name":"allreduce","In msg nelems":1000,"Out msg nelems":1000,"dtype":"Float","Group size":4,"Process Group Name":"7","Process Group Ranks":"[0, 1, 2, 3]""#;
+    let ranged = Told {
+        kernel: RCCL,
+        range: "nccl:all_reduce",
+        ..BY_KERNEL
+    };
+    let older = Told {
+        kernel: "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)",
+        ..ranged
+    };
+    let whole = Told {
+        arguments,
+        ..ranged
+    };
+    for (told, bytes) in [(ranged, 0), (older, 0), (whole, 4_000)] {
+        let found = ranks(told, 900, 0);
+        assert_eq!(stragglers(&found), [2], "{found:#}");
+        assert!(!notes(&found).contains("left out"), "{found:#}");
+        let row = &found["operations"][0];
+        assert_eq!(row["operation"], "allreduce", "{found:#}");
+        assert_eq!(
+            row["message_bytes"].as_u64().unwrap_or(0),
+            bytes,
+            "{found:#}"
+        );
+        assert_eq!(stragglers(&ranks(told, 0, 0)), [0; 0]);
+    }
+    // Only the order is known: they are collectives if all ranks end them together.
+    let nothing = Told {
+        range: "",
+        ..ranged
+    };
+    let found = ranks(nothing, 900, 0);
+    assert_eq!(stragglers(&found), [2], "{found:#}");
+    assert_eq!(found["operations"][0]["operation"], "collective");
+    let apart = Told {
+        apart: 100,
+        ..nothing
+    };
+    assert_eq!(stragglers(&ranks(apart, 900, 0)), [0; 0]);
+    let message = Told {
+        range: "nccl:send 0->1",
+        ..ranged
+    };
+    let found = ranks(message, 900, 0);
+    assert_eq!(stragglers(&found), [0; 0], "{found:#}");
+    assert!(notes(&found).contains("48 kernels of collectives are left out: nothing tells"));
+    assert!(!notes(&found).contains("no call of RCCL"), "{found:#}");
+}
