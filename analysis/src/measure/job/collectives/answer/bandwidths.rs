@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::bandwidth;
-use crate::measure::job::collectives::job::records::{Matching, ShapeTotals};
 use crate::measure::gpu::copies::{size_class, size_name};
+use crate::measure::job::collectives::job::records::{Matching, ShapeTotals};
 use crate::measure::job::operation::Operation;
 use crate::table::{Column, Table};
 use rsys_traces::model::Model;
