@@ -65,7 +65,7 @@ impl Outcome {
             .sum()
     }
 
-    /// What each rank did from the end of `MPI_Init` to the begin of `MPI_Finalize`, in nanoseconds of true time: how long that was, and how much of it in MPI.
+    /// What each rank did from the end of `MPI_Init` to the start of `MPI_Finalize`, in nanoseconds of true time: how long that was, and how much of it in MPI.
     #[must_use]
     pub fn times_of_ranks(&self) -> Vec<(u64, u64)> {
         let ranks = self.program.steps.iter().zip(&self.ranks);

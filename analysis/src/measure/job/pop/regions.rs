@@ -53,7 +53,7 @@ pub(super) struct Rank {
     pub(super) process: ProcessId,
     /// The thread that calls MPI; else the first one.
     thread: Option<ThreadId>,
-    /// From the end of `MPI_Init` to the begin of `MPI_Finalize`; else as long as anything is known of it.
+    /// From the end of `MPI_Init` to the start of `MPI_Finalize`; else as long as anything is known of it.
     window: (u64, u64),
 }
 
@@ -227,7 +227,7 @@ fn first_thread(process: ProcessId, model: &Model) -> Option<ThreadId> {
     Some(ThreadId::new(place))
 }
 
-/// From the end of `MPI_Init` to the begin of `MPI_Finalize`, as far as they were recorded.
+/// From the end of `MPI_Init` to the start of `MPI_Finalize`, as far as they were recorded.
 fn window(did: &mut OfThread, seen: (u64, u64), model: &Model) -> (u64, u64) {
     let (mut start_ns, mut end_ns) = seen;
     for (&name, set) in &mut did.calls {
