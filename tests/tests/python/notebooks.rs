@@ -244,7 +244,7 @@ fn a_cell_of_a_notebook_is_profiled() -> TestResult {
         "{plots}"
     );
     ensure!(
-        text(4, "html").contains("<td>distances ("),
+        text(4, "html").contains("<td>distances"),
         "{}",
         text(4, "html")
     );

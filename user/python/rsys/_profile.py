@@ -168,7 +168,7 @@ class _Attached:
         # By this name its folder is known, whoever else records into the same place.
         self._folders = "%s/*_%d.%d" % (glob.escape(os.path.abspath(output)), self.pid, next(_numbers))
         time_format = "%F_%H.%M.%S_" + self._folders.rpartition("_")[2]
-        words = ["--verbose=0", "-p", str(self.pid)] + words + ["-o", output, "--time-output=true", "--time-format", time_format]
+        words = ["--verbose=0", "--summary=full", "-p", str(self.pid)] + words + ["-o", output, "--time-output=true", "--time-format", time_format]
         command = [program("rsys-sample")] + words
         self._permit(_PR_SET_PTRACER_ANY)
         self._process = subprocess.Popen(
