@@ -90,7 +90,7 @@ impl Gpu {
         of_cause.map(|one| one.idle_ns).sum()
     }
 
-    /// Idle time that is neither a call's nor a phase's, nor that of work on its way: what is left for the host's own doings.
+    /// Idle time that is neither a call's nor a phase's, nor that of work on its way: what is left for the host's own work.
     pub(super) fn host_idle_ns(&self) -> u64 {
         let on_its_way = self.causes.iter().filter(|idle| {
             let of_host = [

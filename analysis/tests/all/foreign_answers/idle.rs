@@ -1,6 +1,6 @@
 //! Why a GPU is idle, and what is advised.
 
-use super::{Trace, answer, findings, notes, operators};
+use super::{Trace, findings, notes, operators};
 
 #[test]
 fn an_operator_has_its_own_idle_time_and_no_more() {

@@ -1,6 +1,6 @@
 //! Iterations and their critical paths.
 
-use super::{Trace, answer, notes};
+use super::{Trace, notes};
 use serde_json::Value;
 
 /// Twelve steps of one kernel that is waited for; what these have besides, in front of the kernel or behind the wait, takes 20 ms.

@@ -131,11 +131,11 @@ impl ProcessState {
     /// Whether anything says what was done: kernels that belong to calls, or calls that wait. Where there was no kernel between ranks at all, as of a job that hangs
     /// in its first operation, `is_ours` and other operations have to say that there would have been.
     pub(super) fn is_reported(&self, is_ours: bool) -> bool {
-        let has_strangers = !self.early.is_empty() || self.without_call_ns > 0;
+        let has_unmatched = !self.early.is_empty() || self.without_call_ns > 0;
         let mut calls = self.calls.values().flatten();
         self.has_matched
             || calls.any(|called| GroupId::of(&called.call).is_of_mpi())
-            || is_ours && self.has_gpu && !has_strangers
+            || is_ours && self.has_gpu && !has_unmatched
     }
 
     /// Forgets what was seen before the process got on.
