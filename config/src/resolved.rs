@@ -131,6 +131,12 @@ pub struct Resolved {
     pub gpu_events: String,
     /// Whether somebody asked for the backend without naming an event.
     pub gpu_events_missing: bool,
+    /// `GPU_COUNTERS`, where the backend `rocprofiler` is not excluded.
+    pub gpu_counters: String,
+    /// `GPU_COUNTERS_KERNELS`.
+    pub gpu_counters_kernels: String,
+    /// `GPU_COUNTERS_EVERY`.
+    pub gpu_counters_every: u32,
     /// `COUNTER_DEFINITIONS`, if it was set.
     pub counter_definitions: Option<PathBuf>,
     /// `CPU_EVENTS`: names of events.
@@ -236,6 +242,11 @@ impl Resolved {
             _ => read.bool("TIME_OUTPUT"),
         };
         let output_is_file = file.is_some();
+        let counts_gpus = selected.is_on("rocprofiler", true);
+        let gpu_counters = match counts_gpus {
+            true => read.text("GPU_COUNTERS").trim().to_owned(),
+            false => String::new(),
+        };
         let (output_path, perfetto_file) = file.unwrap_or_else(|| {
             let text = |name| read.text(name).to_owned();
             (text("OUTPUT_PATH"), text("PERFETTO_FILE"))
@@ -328,14 +339,17 @@ impl Resolved {
             sampling_gpus: read.numbers("SAMPLING_GPUS"),
             gpu_metrics: read.text("GPU_METRICS").to_owned(),
             smi_library: read.text("SMI_LIBRARY").to_owned(),
-            gpu_events: match selected.is_on("rocprofiler", true) {
+            gpu_events: match counts_gpus {
                 true => read.text("GPU_EVENTS").trim().to_owned(),
                 false => String::new(),
             },
             gpu_events_missing: read.text("GPU_EVENTS").trim().is_empty()
+                && gpu_counters.is_empty()
                 && read.list("INCLUDE_BACKENDS").iter().any(|name| {
                     backends::find(name).is_some_and(|found| found.name == "rocprofiler")
                 }),
+            gpu_counters_kernels: read.text("GPU_COUNTERS_KERNELS").to_owned(),
+            gpu_counters_every: u32::try_from(read.int("GPU_COUNTERS_EVERY")).unwrap_or(1),
             counter_definitions: match read.text("COUNTER_DEFINITIONS") {
                 "" => None,
                 path => Some(PathBuf::from(path)),
@@ -358,7 +372,14 @@ impl Resolved {
             include_backends: read.list("INCLUDE_BACKENDS").to_vec(),
             exclude_backends: read.list("EXCLUDE_BACKENDS").to_vec(),
             backends: selected,
-            gpu_source: GpuSource::from_word(read.text("GPU_SOURCE")),
+            gpu_source: match GpuSource::from_word(read.text("GPU_SOURCE")) {
+                // HIP's own records have no counters, and its queues are left alone.
+                GpuSource::Auto | GpuSource::HipProfiler if !gpu_counters.is_empty() => {
+                    GpuSource::Hsa
+                }
+                source => source,
+            },
+            gpu_counters,
             gpu_level: GpuLevel::from_word(read.text("GPU_LEVEL")),
             launch_stacks: read.bool("LAUNCH_STACKS"),
             kokkos_name_bytes: u32::try_from(read.int("KOKKOSP_NAME_LENGTH_MAX")).unwrap_or(0),

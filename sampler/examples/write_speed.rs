@@ -18,6 +18,7 @@ use rsys_sampler::emit::account::{AgentCounts, End};
 use rsys_sampler::emit::batch::{Batch, RingWords};
 use rsys_sampler::emit::writer::Writer;
 use rsys_sampler::identity::Identity;
+use rsys_sampler::kernel_counters::KernelCounters;
 use rsys_sampler::python::PythonView;
 use rsys_sampler::resolve::{CacheLocation, ResolverOptions};
 use rsys_sampler::run::layout::Layout;
@@ -145,6 +146,7 @@ fn run(directory: PathBuf, split: FileLimits, is_plain: bool, flows: Flows) -> R
         frequency_hz: 300.0,
         realtime_hz: None,
         counted: Vec::new(),
+        kernel_counters: KernelCounters::default(),
         overflow: None,
         switches: SwitchRecords::Off,
         shortest_off_cpu_ns: 0,

@@ -28,6 +28,7 @@ pub mod emit;
 pub mod gpu_counters;
 pub mod identity;
 pub mod jobs;
+pub mod kernel_counters;
 pub mod launch;
 pub mod monitors;
 pub mod offcpu;

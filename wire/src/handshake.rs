@@ -8,6 +8,7 @@
 use crate::VERSION;
 use crate::counting::{EventList, Overflow};
 use crate::name_list::NameList;
+use crate::pattern::Pattern;
 use crate::sources::EventChoice;
 use crate::text::{number, parts, signed, split_at};
 
@@ -311,6 +312,12 @@ pub struct AgentSettings {
     pub late_unless_child_of: u32,
     /// Which functions of MPI are recorded: all where it is empty. Names and patterns with `*`; with a minus in front, what is left out.
     pub mpi_functions: NameList,
+    /// What is counted of each kernel, on which GPUs: words of [`crate::kernel_counters::CounterSet`]. Nothing where it is empty.
+    pub kernel_counters: NameList,
+    /// Of which kernels.
+    pub counted_kernels: Pattern,
+    /// Of each how manieth of these.
+    pub counted_every: u32,
     /// Print what the agent does on standard error.
     pub verbose: bool,
 }
@@ -340,6 +347,9 @@ impl Default for AgentSettings {
             boot_offset_ns: 0,
             late_unless_child_of: 0,
             mpi_functions: NameList::default(),
+            kernel_counters: NameList::default(),
+            counted_kernels: Pattern::default(),
+            counted_every: 1,
             verbose: false,
         }
     }
@@ -392,7 +402,8 @@ impl AgentSettings {
         };
         format!(
             "freq={} clock={clock} unwinder={unwinder} follow={follow} depth={} ring={} python={python} \
-             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} waits={} kokkos={} copies={} shapes={} plugin={} boot={} late={} mpi={} verbose={}",
+             counters={} overflow={overflow} events={} gpu={gpu_source} level={gpu_level} stacks={} waits={} kokkos={} copies={} shapes={} plugin={} boot={} late={} mpi={} \
+             kernelcounters={} countedkernels={} countedevery={} verbose={}",
             self.frequency_hz,
             self.max_depth,
             self.ring_words,
@@ -407,6 +418,9 @@ impl AgentSettings {
             self.boot_offset_ns,
             self.late_unless_child_of,
             self.mpi_functions,
+            self.kernel_counters,
+            self.counted_kernels,
+            self.counted_every,
             u8::from(self.verbose)
         )
     }
@@ -457,7 +471,7 @@ impl AgentSettings {
                     settings.ring_words =
                         words.clamp(LEAST_RING_WORDS, 1 << 24).next_power_of_two();
                 }
-                ("counters" | "overflow" | "mpi", "") => {}
+                ("counters" | "overflow" | "mpi" | "kernelcounters" | "countedkernels", "") => {}
                 ("counters", _) => settings.counters = EventList::parse(value),
                 ("overflow", _) => settings.overflow = Overflow::parse(value),
                 ("waits", _) => {
@@ -466,6 +480,11 @@ impl AgentSettings {
                 ("boot", _) => settings.boot_offset_ns = signed(value).unwrap_or(0),
                 ("late", _) => settings.late_unless_child_of = number(value).unwrap_or(0),
                 ("mpi", names) => settings.mpi_functions = NameList::parse(names),
+                ("kernelcounters", sets) => settings.kernel_counters = NameList::parse(sets),
+                ("countedkernels", text) => {
+                    settings.counted_kernels = Pattern::from_setting(text);
+                }
+                ("countedevery", _) => settings.counted_every = number(value).unwrap_or(1).max(1),
                 ("verbose", _) => settings.verbose = value == "1",
                 _ => {}
             }

@@ -18,6 +18,8 @@
 //! * [`adopt`]: how the sampler asks for a clock on a thread that the agent missed.
 //! * [`launchers`]: the programs in which an agent sleeps, because they only start others;
 //! * [`program`]: the programs that it cannot be loaded into;
+//! * [`counter_library`]: AMD's library of counter commands, as both use it;
+//! * [`kernel_counters`]: what is counted of each kernel, and its values; [`pattern`]: of which kernels;
 //! * [`gpu`], [`release`]: who records a GPU's operations, and releases of ROCm that need care.
 //!
 //! Everything is little-endian and made of 64-bit words; [`VERSION`] changes with any layout.
@@ -28,13 +30,16 @@ compile_error!("rsys runs on Linux on x86-64, as ROCm does");
 pub mod adopt;
 pub mod attach;
 pub mod clocks;
+pub mod counter_library;
 pub mod counting;
 pub mod event;
 pub mod gpu;
 pub mod handshake;
+pub mod kernel_counters;
 pub mod launchers;
 pub mod layout;
 pub mod name_list;
+pub mod pattern;
 pub mod program;
 pub mod record;
 pub mod release;

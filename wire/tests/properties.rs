@@ -11,6 +11,7 @@ use rsys_wire::handshake::{
 };
 use rsys_wire::layout::{Geometry, InfoTag, Segment, info_entries, push_info};
 use rsys_wire::name_list::NameList;
+use rsys_wire::pattern::Pattern;
 use rsys_wire::record::{self, ForeignText, Record, Records};
 use rsys_wire::ring::{Consumer, Drained, DropCause, Producer, RingHeader};
 use rsys_wire::sources::{Category, EventChoice};
@@ -510,6 +511,9 @@ proptest! {
             torch_shapes: true,
             rccl_default_plugin: false,
             mpi_functions: NameList::parse("MPI_Send -Wtime I*"),
+            kernel_counters: NameList::parse("SQ:4+GRBM:2@0000:08:00.0 TCC:17@0000:0c:00.0"),
+            counted_kernels: Pattern::new("^void f<a b>=1$").expect("it is understood"),
+            counted_every: 7,
             counters: EventList::new(events.iter().copied()),
             overflow: events.first().map(|event| Overflow { event: *event, period: 7 }),
             boot_offset_ns: -7,

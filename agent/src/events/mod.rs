@@ -173,7 +173,7 @@ pub fn forget_parents() {
 
 /// A GPU did something, which was counted as seen. Counts it as recorded, or as lost.
 #[inline]
-pub fn gpu(op: &GpuOp, args: &ArgWords) {
+pub fn gpu(op: &GpuOp, args: &(impl Encode + ?Sized)) {
     if rings::put(WhenFull::Wait, |ring| event::put_gpu(ring, op, args)) {
         count(RingCount::GpuRecorded);
     } else {

@@ -176,6 +176,9 @@ pub(super) struct Facts<'a> {
     pub(super) sensors: Vec<View<'a>>,
     pub(super) slow_clocks: Vec<View<'a>>,
     pub(super) interpreter: Vec<View<'a>>,
+    /// Kernels, and what hardware counters counted of them.
+    pub(super) kernels: Vec<View<'a>>,
+    pub(super) kernel_counters: Vec<View<'a>>,
     /// Operations between ranks that were not done when the traces ended.
     pub(super) never_done: Vec<View<'a>>,
     /// Waits for GPUs that lasted until the end.
@@ -221,6 +224,8 @@ impl<'a> Facts<'a> {
             functions: rows(answer("functions"), "functions"),
             sensors: rows(answer("sensors"), "sensors"),
             slow_clocks: rows(answer("sensors"), "slow_clocks"),
+            kernels: rows(answer("kernels"), "kernels"),
+            kernel_counters: rows(answer("kernels"), "kernel_counters"),
             interpreter: rows(answer("interpreter"), "interpreter_threads"),
             never_done: rows(answer("stuck"), "never_done"),
             never_ended: rows(answer("stuck"), "never_ended"),

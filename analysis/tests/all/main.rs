@@ -1,6 +1,7 @@
 //! What readers make of files, and what questions answer of records.
 
 mod advice;
+mod advice_of_counters;
 mod advice_of_hangs;
 mod advice_of_idle;
 mod advice_of_jobs;

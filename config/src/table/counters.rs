@@ -105,10 +105,42 @@ pub(super) const SETTINGS: &[Setting] = &[
     .aliases(&["ROCM_EVENTS", "GPU_PERF_COUNTERS"]),
     Setting::new(
         Category::Counters,
+        "GPU_COUNTERS",
+        Kind::Text,
+        "",
+        "Hardware counters that are recorded of each kernel; kernels of a queue run one after the other then",
+    )
+    .details(
+        "Named as those of GPU_EVENTS. Kernels are recorded at the queues of the HSA runtime then, whatever GPU_SOURCE = auto would choose.          docs/gpu-counters.md explains them.",
+    )
+    .option(None, "gpu-counters", "LIST"),
+    Setting::new(
+        Category::Counters,
+        "GPU_COUNTERS_KERNELS",
+        Kind::Text,
+        "",
+        "A regular expression for the kernels of which GPU_COUNTERS are recorded; all when it is empty",
+    )
+    .details("It is looked for in names as the code object has them: those of C++ are mangled.")
+    .option(None, "gpu-counters-kernels", "REGEX"),
+    Setting::new(
+        Category::Counters,
+        "GPU_COUNTERS_EVERY",
+        Kind::Int {
+            min: 1,
+            max: 1_000_000_000,
+            unit: "kernels",
+        },
+        "1",
+        "GPU_COUNTERS are recorded of one in so many kernels of each GPU, beginning with the first",
+    )
+    .option(None, "gpu-counters-every", "N"),
+    Setting::new(
+        Category::Counters,
         "COUNTER_DEFINITIONS",
         Kind::Text,
         "",
-        "The file that defines the names of GPU_EVENTS, in place of the installed ROCm's",
+        "The file that defines the names of GPU_EVENTS and GPU_COUNTERS, in place of the installed ROCm's",
     )
     .details("A counter_defs.yaml, or an XML file of an older ROCm.")
     .advanced()

@@ -129,6 +129,71 @@ impl Expression {
         })
     }
 
+    /// The sum of its values over all instances, where of each name only this is known: its sum, mean, greatest and least value (`known`), or that it is a
+    /// number by itself (`property`). `None` where a name is not known, or where single instances would have to be known.
+    #[must_use]
+    pub fn reduced(
+        &self,
+        known: &impl Fn(&str, Reduction) -> Option<f64>,
+        property: &impl Fn(&str) -> Option<f64>,
+    ) -> Option<f64> {
+        self.reduced_to(Reduction::Sum, known, property)
+    }
+
+    fn reduced_to(
+        &self,
+        how: Reduction,
+        known: &impl Fn(&str, Reduction) -> Option<f64>,
+        property: &impl Fn(&str) -> Option<f64>,
+    ) -> Option<f64> {
+        let one_of = |part: &Self, how| part.reduced_to(how, known, property);
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Name(name) => property(name).or_else(|| known(name, how)),
+            Self::Reduced(inner, part) => one_of(part, *inner),
+            Self::Of(operator, parts) => {
+                let (left, right) = (&parts.0, &parts.1);
+                let is_linear = matches!(how, Reduction::Sum | Reduction::Mean);
+                // A factor turns the greatest into the least where it is below zero.
+                let scaled = |factor: f64| match how {
+                    Reduction::Max if factor < 0.0 => Reduction::Min,
+                    Reduction::Min if factor < 0.0 => Reduction::Max,
+                    how => how,
+                };
+                let spread = |part: &Self| part.is_spread(property);
+                match (operator, spread(left), spread(right)) {
+                    (_, false, false) => {
+                        Some(apply(*operator, one_of(left, how)?, one_of(right, how)?))
+                    }
+                    ('*' | '/', true, false) => {
+                        let factor = one_of(right, how)?;
+                        Some(apply(*operator, one_of(left, scaled(factor))?, factor))
+                    }
+                    ('*', false, true) => {
+                        let factor = one_of(left, how)?;
+                        Some(factor * one_of(right, scaled(factor))?)
+                    }
+                    ('+' | '-', true, true) if is_linear => {
+                        Some(apply(*operator, one_of(left, how)?, one_of(right, how)?))
+                    }
+                    ('+' | '-', true, false) if how != Reduction::Sum => {
+                        Some(apply(*operator, one_of(left, how)?, one_of(right, how)?))
+                    }
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    /// Whether it has a value for each instance of a block, rather than one.
+    fn is_spread(&self, property: &impl Fn(&str) -> Option<f64>) -> bool {
+        match self {
+            Self::Number(_) | Self::Reduced(..) => false,
+            Self::Name(name) => property(name).is_none(),
+            Self::Of(_, parts) => parts.0.is_spread(property) || parts.1.is_spread(property),
+        }
+    }
+
     /// Its values, by those of the names in it, one for each instance; `None` where a name has none, or two parts have different numbers of instances.
     /// A division by zero makes a value that is not finite.
     #[must_use]
@@ -139,12 +204,7 @@ impl Expression {
             Self::Reduced(how, part) => Some(vec![how.of(&part.values(known)?)?]),
             Self::Of(operator, parts) => {
                 let (one, other) = (parts.0.values(known)?, parts.1.values(known)?);
-                let apply = |one: f64, other: f64| match operator {
-                    '+' => one + other,
-                    '-' => one - other,
-                    '*' => one * other,
-                    _ => one / other,
-                };
+                let apply = |one: f64, other: f64| apply(*operator, one, other);
                 let values: Vec<f64> = match (&one[..], &other[..]) {
                     ([one], all) => all.iter().map(|other| apply(*one, *other)).collect(),
                     (all, [other]) => all.iter().map(|one| apply(*one, *other)).collect(),
@@ -157,6 +217,15 @@ impl Expression {
                 Some(values)
             }
         }
+    }
+}
+
+fn apply(operator: char, one: f64, other: f64) -> f64 {
+    match operator {
+        '+' => one + other,
+        '-' => one - other,
+        '*' => one * other,
+        _ => one / other,
     }
 }
 
@@ -359,6 +428,40 @@ mod tests {
         }
         assert!(Expression::parse(&"(".repeat(10_000)).is_err());
         assert!(Expression::parse(&"-".repeat(10_000)).is_err());
+    }
+
+    /// Where an expression can be computed from sums, greatest and least values, it is what all instances give.
+    #[test]
+    fn reduced_values_give_what_all_instances_give() {
+        let all = [("A", vec![1.0, 5.0, 3.0]), ("B", vec![2.0, 8.0, 4.0])];
+        let all = BTreeMap::from(all.map(|(name, values)| (name.to_owned(), values)));
+        let mut with_property = all.clone();
+        with_property.insert("CU_NUM".to_owned(), vec![10.0]);
+        let property = |name: &str| (name == "CU_NUM").then_some(10.0);
+        let known = |name: &str, how: Reduction| how.of(all.get(name)?);
+        for (text, is_possible) in [
+            ("A", true),
+            ("2*A/4 - B", true),
+            ("100*reduce(A,max)/reduce(B,max)", true),
+            ("reduce(A+B,sum)/CU_NUM", true),
+            ("reduce(A*CU_NUM,avr)", true),
+            ("reduce(-2*A,max)", true),
+            ("reduce(A-1,max)", true),
+            ("reduce(A,min)+reduce(B,min)*3", true),
+            ("1+2*CU_NUM", true),
+            // These need the values of instances one by one.
+            ("reduce(A+B,max)", false),
+            ("A/B", false),
+            ("A*B", false),
+            ("reduce(A+1,sum)", false),
+            ("NOBODY", false),
+        ] {
+            let expression = Expression::parse(text).unwrap();
+            let values = expression.values(&with_property);
+            let sum = values.and_then(|values| Reduction::Sum.of(&values));
+            let found = expression.reduced(&known, &property);
+            assert_eq!(found, sum.filter(|_| is_possible), "{text}");
+        }
     }
 
     #[test]

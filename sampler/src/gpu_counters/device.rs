@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::library::{Event, Gpu, Handle, Library, Packets, Queue};
+use rsys_wire::counter_library::{CommandPackets, Event, Handle};
+
+use super::library::{Gpu, Library, Queue};
 use crate::os;
 
 /// An event of a block, in all instances of it.
@@ -27,7 +29,7 @@ struct Raw {
 struct Pass {
     raws: Vec<usize>,
     handle: u64,
-    packets: Packets,
+    packets: CommandPackets,
 }
 
 /// The counters of a GPU.

@@ -1,18 +1,18 @@
 //! What the user asks for: names of counters become expressions over events of the hardware, for each GPU by its architecture.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rsys_config::nearest::nearest;
 use rsys_machine::gpu::Gpu;
-use rsys_machine::gpu::definitions::{Definition, Formula};
+use rsys_machine::gpu::definitions::{self, Definition, Formula};
 use rsys_machine::gpu::expression::Expression;
+use rsys_machine::roots::Roots;
 
 use crate::counters::{Gauge, Group, Unit};
+use crate::kernel_counters::PROPERTIES;
 use crate::smi::Wanted;
-
-/// Numbers that expressions may name beside events.
-const PROPERTIES: [&str; 4] = ["CU_NUM", "SE_NUM", "SIMD_NUM", "XCC_NUM"];
 
 /// A counter that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +46,24 @@ fn asked(list: &str, complaints: &mut Vec<String>) -> Vec<Asked> {
     all
 }
 
+/// The definitions of counters: of this file, or those that are installed. `None` where the file cannot be read, which is said in `complaints`.
+pub fn definitions(
+    roots: &Roots,
+    file: Option<&PathBuf>,
+    complaints: &mut Vec<String>,
+) -> Option<Vec<Definition>> {
+    let Some(file) = file else {
+        return Some(definitions::installed(roots, complaints));
+    };
+    match definitions::read_all(std::slice::from_ref(file)) {
+        Ok(all) => Some(all),
+        Err(error) => {
+            complaints.push(format!("no hardware counters of GPUs: {error:#}"));
+            None
+        }
+    }
+}
+
 /// What is to be read of these GPUs. What cannot be is said in `complaints`, a line each.
 pub fn wanted(
     list: &str,
@@ -53,6 +71,45 @@ pub fn wanted(
     definitions: &[Definition],
     complaints: &mut Vec<String>,
 ) -> Vec<Wanted> {
+    let mut all = Vec::new();
+    for (gpu, address, counters) in meant(list, gpus, definitions, complaints) {
+        let group = Arc::new(Group {
+            name: format!("Hardware counters of {}", gpu.title()),
+            identity: address.clone(),
+        });
+        all.extend(counters.into_iter().map(|counter| {
+            let name = format!("{} [{}] (C)", counter.name, gpu.index);
+            Wanted {
+                address: address.clone(),
+                sensors: vec![counter.expression.to_string()],
+                gauge: Gauge::new(name, Unit::Count, Some(&group), &counter.description),
+                gpu: gpu.title(),
+                metric: counter.name,
+                reason: "a hardware counter".to_owned(),
+                named: true,
+            }
+        }));
+    }
+    all
+}
+
+/// A counter that is asked for, and that a GPU has.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Meant {
+    /// As the user calls it.
+    pub(super) name: String,
+    /// Over events and [`PROPERTIES`].
+    pub(super) expression: Expression,
+    description: String,
+}
+
+/// What a list means on each of these GPUs, with its address. What is not there is said in `complaints`.
+pub(super) fn meant<'g>(
+    list: &str,
+    gpus: &[&'g Gpu],
+    definitions: &[Definition],
+    complaints: &mut Vec<String>,
+) -> Vec<(&'g Gpu, String, Vec<Meant>)> {
     let list = asked(list, complaints);
     let mut all = Vec::new();
     // What is wrong on several GPUs is said once.
@@ -65,10 +122,7 @@ pub fn wanted(
             ));
             continue;
         };
-        let group = Arc::new(Group {
-            name: format!("Hardware counters of {}", gpu.title()),
-            identity: address.clone(),
-        });
+        let mut counters = Vec::new();
         let own: Vec<&Definition> = definitions
             .iter()
             .filter(|definition| definition.fits(&gpu.architecture))
@@ -81,15 +135,10 @@ pub fn wanted(
                 Ok(expression) => {
                     let known = own.iter().find(|definition| definition.name == one.name);
                     let description = known.map_or_else(String::new, |known| known.summary());
-                    let name = format!("{} [{}] (C)", one.name, gpu.index);
-                    all.push(Wanted {
-                        address: address.clone(),
-                        sensors: vec![expression.to_string()],
-                        gauge: Gauge::new(name, Unit::Count, Some(&group), &description),
-                        gpu: gpu.title(),
-                        metric: one.name.clone(),
-                        reason: "a hardware counter".to_owned(),
-                        named: true,
+                    counters.push(Meant {
+                        name: one.name.clone(),
+                        expression,
+                        description,
                     });
                 }
                 Err(reason) => {
@@ -98,6 +147,7 @@ pub fn wanted(
                 }
             }
         }
+        all.push((*gpu, address, counters));
     }
     for (what, gpus) in refused {
         complaints.push(format!("{}: {what}", gpus.join(", ")));
@@ -109,6 +159,12 @@ pub fn wanted(
         }
     }
     all
+}
+
+/// Block and number of `SQ:4`.
+pub(super) fn event(name: &str) -> Option<(String, u32)> {
+    let (block, number) = name.split_once(':')?;
+    Some((block.to_owned(), number.parse().ok()?))
 }
 
 /// What a name means, over events alone.

@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use rsys_machine::gpu::expression::{Expression, Reduction};
 
 use super::device::Device;
+use super::events::event;
 use super::library::Library;
 use crate::os;
 use crate::smi::reader::{one_line, set_up};
@@ -64,12 +65,6 @@ impl Wanted {
         let value = Reduction::Sum.of(&values)?;
         value.is_finite().then_some((since_ns, value))
     }
-}
-
-/// Block and number of `SQ:4`.
-fn event(name: &str) -> Option<(String, u32)> {
-    let (block, number) = name.split_once(':')?;
-    Some((block.to_owned(), number.parse().ok()?))
 }
 
 /// A GPU that is counted, or why it is not; and its events that are not.

@@ -13,6 +13,7 @@ use rsys_config::{
     Closing, ContextSwitches, Environment, Follow, ProfileForms, Python, Resolved, SamplingClock,
     SymbolCache, Unwinder,
 };
+use rsys_machine::roots::Roots;
 use rsys_proto::Compression;
 use rsys_wire::handshake::{
     AgentSettings, ClockChoice, FollowChoice, GpuLevel, GpuSource, MAX_DEPTH, PythonChoice,
@@ -22,6 +23,7 @@ use rsys_wire::name_list::NameList;
 use rsys_wire::sources::{Category, EventChoice, SOURCES, Source};
 
 use crate::dump;
+use crate::gpu_counters;
 use crate::jobs::place::Place;
 use crate::monitors;
 use crate::os;
@@ -98,6 +100,9 @@ impl Plan {
     ) -> Self {
         let start_ns = os::boot_time_ns();
         let counting = thread_events::find(resolved);
+        let mut kernel_complaints = Vec::new();
+        let roots = Roots::of_this_process();
+        let kernels = gpu_counters::kernels::plan(resolved, &roots, &mut kernel_complaints);
         let openmp = openmp::choose(resolved, first_word(&command));
         let (boot_id, host) = boot_and_host();
         let keys = key_values(&command, &host);
@@ -142,6 +147,7 @@ impl Plan {
                 .sampling_realtime
                 .then_some(resolved.sampling_realtime_freq_hz),
             counted: counting.names,
+            kernel_counters: kernels.counters,
             overflow: counting.overflow_named,
             switches: switches(resolved),
             shortest_off_cpu_ns: u64::try_from(resolved.off_cpu_shortest.as_nanos())
@@ -192,10 +198,13 @@ impl Plan {
                 } else {
                     0
                 },
+                kernel_counters: kernels.sets,
+                counted_kernels: kernels.kernels,
+                counted_every: resolved.gpu_counters_every,
                 ..agent_settings(resolved)
             },
             run,
-            complaints: [counting.complaints, openmp.complaints].concat(),
+            complaints: [counting.complaints, kernel_complaints, openmp.complaints].concat(),
             resolver: resolver_options(resolved),
             monitors: resolved.process_sampling.then(|| monitors::Choice {
                 frequency_hz: resolved.process_sampling_freq_hz,
@@ -346,11 +355,13 @@ fn events(resolved: &Resolved) -> EventChoice {
             .backend
             .is_some_and(|name| resolved.backends.is_on(name, name == REGIONS))
     };
+    let records_gpu = resolved.gpu_source != rsys_config::GpuSource::Off;
     let mut choice = EventChoice::default();
     for source in SOURCES.iter().filter(is_on) {
         choice = choice.with(source.category);
-        choice.gpu |= source.with_gpu && resolved.gpu_source != rsys_config::GpuSource::Off;
+        choice.gpu |= source.with_gpu && records_gpu;
     }
+    choice.gpu |= !resolved.gpu_counters.is_empty() && records_gpu;
     // What proxies do belongs to collectives.
     if choice.has(Category::RcclProxy) && !resolved.backends.is_refused("rcclp") {
         choice = choice.with(Category::Rccl);

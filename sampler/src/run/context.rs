@@ -10,6 +10,7 @@ use rsys_proto::Compression;
 use super::file_names::Claimant;
 use super::layout::{Layout, summary_files};
 use crate::identity::Identity;
+use crate::kernel_counters::KernelCounters;
 use crate::python::PythonView;
 use crate::windows::Windows;
 
@@ -36,6 +37,8 @@ pub struct RunContext {
     pub realtime_hz: Option<f64>,
     /// The events that each thread counts, in the order of their values.
     pub counted: Vec<String>,
+    /// What is counted of kernels.
+    pub kernel_counters: KernelCounters,
     /// By which event samples are taken, if not by CPU time.
     pub overflow: Option<Overflow>,
     /// Whether context switches are recorded.
@@ -115,6 +118,7 @@ impl RunContext {
             frequency_hz: 100.0,
             realtime_hz: None,
             counted: Vec::new(),
+            kernel_counters: KernelCounters::default(),
             overflow: None,
             switches: SwitchRecords::Off,
             shortest_off_cpu_ns: 0,

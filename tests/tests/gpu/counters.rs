@@ -13,7 +13,7 @@ use rsys_tests::{
 };
 
 /// Definitions as ROCm has them; `Late` is of a kind that is not computed here.
-const DEFINITIONS: &str = "
+pub(crate) const DEFINITIONS: &str = "
 rocprofiler-sdk:
   counters-schema-version: 1
   counters:

@@ -7,6 +7,7 @@ mod faults;
 mod flood;
 mod hip;
 mod hsa;
+mod kernel_counters;
 mod kernel_lines;
 mod offload;
 mod programs;

@@ -59,6 +59,32 @@ impl GpuRecord {
     }
 }
 
+/// What a hardware counter counted of one kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KernelCounter {
+    /// BOOTTIME of the kernel's begin.
+    pub start_ns: u64,
+    /// The kernel's process.
+    pub process: ProcessId,
+    /// Its GPU.
+    pub device: DeviceId,
+    /// Its stream or queue.
+    pub queue: QueueId,
+    /// Its name.
+    pub kernel: TextId,
+    /// Its grid as the trace writes it.
+    pub grid: TextId,
+    /// The counter, with [`KernelCounter::PREFIX`] in front of its name.
+    pub counter: TextId,
+    /// Its value.
+    pub value: f64,
+}
+
+impl KernelCounter {
+    /// What stands in front of the names of counters where a kernel has them among its arguments.
+    pub const PREFIX: &str = "counter_";
+}
+
 /// A range of the program as a stream saw it: from the first operation that was launched in it to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GpuRange {
@@ -351,6 +377,8 @@ pub struct Batch {
     pub memory: Vec<MemoryEvent>,
     /// Ranges of the program as streams saw them; with operations and slices only.
     pub gpu_ranges: Vec<GpuRange>,
+    /// Hardware counters of kernels, beside these in `gpu`.
+    pub kernel_counters: Vec<KernelCounter>,
 }
 
 impl Batch {
@@ -371,6 +399,7 @@ impl Batch {
             + self.proxies.len()
             + self.memory.len()
             + self.gpu_ranges.len()
+            + self.kernel_counters.len()
     }
 
     /// Whether there is none.
@@ -395,5 +424,6 @@ impl Batch {
         self.proxies.clear();
         self.memory.clear();
         self.gpu_ranges.clear();
+        self.kernel_counters.clear();
     }
 }

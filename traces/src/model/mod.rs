@@ -26,8 +26,8 @@ pub use activity::{Activity, classify};
 pub use allocations::MemoryEvent;
 pub use allocations::{Allocated, DoesWithMemory, does_with_memory};
 pub use batch::{
-    Basis, Batch, CounterValue, GpuRange, GpuRecord, HostKind, HostSlice, Kinds, Mark, OpKind,
-    Sample,
+    Basis, Batch, CounterValue, GpuRange, GpuRecord, HostKind, HostSlice, KernelCounter, Kinds,
+    Mark, OpKind, Sample,
 };
 pub use collective::CollectiveCall;
 pub use collective_kernels::{count_as_communication, further_communication};

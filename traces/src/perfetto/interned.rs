@@ -152,6 +152,17 @@ pub enum Datum<'p> {
 }
 
 impl Datum<'_> {
+    /// The number, if it is one.
+    #[must_use]
+    pub fn number(self) -> Option<f64> {
+        match self {
+            Self::Uint(value) => Some(value as f64),
+            Self::Int(value) => Some(value as f64),
+            Self::Double(value) => Some(value),
+            _ => None,
+        }
+    }
+
     /// The number, if it is one that is not negative.
     #[must_use]
     pub fn count(self) -> Option<u64> {

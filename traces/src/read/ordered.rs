@@ -140,6 +140,7 @@ fn hand_out(held: &Batch, batch: &mut Batch, place: (usize, usize)) {
         proxies,
         memory,
         gpu_ranges,
+        kernel_counters,
     } = held;
     piece(gpu, &mut batch.gpu, place);
     piece(host, &mut batch.host, place);
@@ -155,6 +156,7 @@ fn hand_out(held: &Batch, batch: &mut Batch, place: (usize, usize)) {
     piece(proxies, &mut batch.proxies, place);
     piece(memory, &mut batch.memory, place);
     piece(gpu_ranges, &mut batch.gpu_ranges, place);
+    piece(kernel_counters, &mut batch.kernel_counters, place);
 }
 
 /// Sorts records of each kind by time, then by everything else that tells them apart. What only our own traces have keeps its order.

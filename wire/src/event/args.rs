@@ -199,6 +199,8 @@ keys! {
     SourceLine = 109 "source",
     /// Handle of a team of OpenSHMEM's.
     Team = 110 "team",
+    /// What hardware counters counted of a kernel: [`crate::kernel_counters::KernelCounts`].
+    Counters = 111 "counters",
 }
 
 /// The value of an argument.
@@ -372,6 +374,31 @@ impl ArgWords {
     pub fn extend(&mut self, args: &[Arg<'_>]) {
         for (key, value) in args {
             self.push(*key, *value);
+        }
+    }
+}
+
+/// Arguments with a text behind them, if there is one.
+#[derive(Debug, Clone, Copy)]
+pub struct WithText<'a> {
+    /// All but the text.
+    pub args: &'a ArgWords,
+    /// The text and what it is.
+    pub text: Option<(Key, &'a [u8])>,
+}
+
+impl Encode for WithText<'_> {
+    #[inline]
+    fn words(&self) -> usize {
+        let text = self.text.map(|(key, text)| Value::Text(text).words(key));
+        self.args.words().wrapping_add(text.unwrap_or(0))
+    }
+
+    #[inline]
+    fn put(&self, record: &mut Reservation<'_>) {
+        self.args.put(record);
+        if let Some((key, text)) = self.text {
+            Value::Text(text).put(key, record);
         }
     }
 }

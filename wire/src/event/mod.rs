@@ -33,7 +33,7 @@ use crate::words::ThreadName;
 
 pub use crate::sources::Category;
 
-pub use self::args::{Arg, ArgWords, Args, ArgsIter, Encode, Key, Read, Value};
+pub use self::args::{Arg, ArgWords, Args, ArgsIter, Encode, Key, Read, Value, WithText};
 pub(crate) use self::read::{is_event, parse};
 pub use self::write::{
     TEXT_WORDS_MAX, put_async_begin, put_async_end, put_begin, put_end, put_fact, put_gpu,

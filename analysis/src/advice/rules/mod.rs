@@ -4,6 +4,7 @@
 //! only as far as it is more than that.
 
 mod copies;
+mod counters;
 mod efficiency;
 mod host;
 mod interpreter;
@@ -32,6 +33,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         &lives::RULES,
         &processors::RULES,
         &machine::RULES,
+        &counters::RULES,
         &records::RULES,
     ];
     groups.into_iter().flatten()

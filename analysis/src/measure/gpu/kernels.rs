@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::containers::quantiles::Quantiles;
+use crate::measure::gpu::kernel_counters::{self, Counters};
 use crate::measure::{Measure, notes};
 use crate::table::{Answer, Cell, Column, Table};
 use rsys_traces::model::entry;
@@ -35,6 +36,7 @@ pub struct Kernels {
     /// By name alone, which is found without a hash.
     of_names: Vec<Option<Box<Durations>>>,
     of_keys: HashMap<Key, Durations>,
+    counters: Counters<Key>,
 }
 
 /// Durations of the kernels of a row.
@@ -157,23 +159,17 @@ impl Measure for Kernels {
                 durations.sources.add(record.source);
             }
         }
+        for counter in &batch.kernel_counters {
+            let key = Key {
+                name: counter.kernel,
+                ..self.key_of(counter.grid, counter.queue, counter.device)
+            };
+            self.counters.add(key, counter);
+        }
     }
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
-        let mut columns = vec![Column::plain("name", "kernel")];
-        if self.by.grid {
-            columns.push(Column::plain("grid", "grid"));
-        }
-        if self.by.device || self.by.stream {
-            columns.extend([
-                Column::plain("rank", "rank"),
-                Column::plain("process", "process"),
-                Column::plain("device", "GPU"),
-            ]);
-        }
-        if self.by.stream {
-            columns.push(Column::plain("stream", "stream"));
-        }
+        let mut columns = self.columns();
         columns.extend(NUMBERS);
         columns.push(Column::line("source", "source"));
         let mut rows: Vec<(Vec<Cell>, &Durations)> = self
@@ -228,8 +224,9 @@ impl Measure for Kernels {
                 "medians and 95th percentiles of kernels that ran more than 65536 times are within 1 %".to_owned(),
             );
         }
+        let counters = self.counters(model);
         Answer {
-            tables: vec![table],
+            tables: std::iter::once(table).chain(counters).collect(),
             notes,
             is_empty,
             ..Answer::default()
@@ -255,15 +252,63 @@ impl Kernels {
         }
         let key = Key {
             name: record.name,
-            grid: if self.by.grid {
-                record.grid
-            } else {
-                TextId::EMPTY
-            },
-            queue: self.by.stream.then_some(record.queue),
-            device: (self.by.device || self.by.stream).then_some(record.device),
+            ..self.key_of(record.grid, record.queue, record.device)
         };
         self.of_keys.entry(key).or_default()
+    }
+
+    /// What tells rows apart beside the name.
+    #[inline]
+    fn key_of(&self, grid: TextId, queue: QueueId, device: DeviceId) -> Key {
+        Key {
+            name: TextId::EMPTY,
+            grid: if self.by.grid { grid } else { TextId::EMPTY },
+            queue: self.by.stream.then_some(queue),
+            device: (self.by.device || self.by.stream).then_some(device),
+        }
+    }
+
+    /// The columns of what tells rows apart.
+    fn columns(&self) -> Vec<Column> {
+        let mut columns = vec![Column::plain("name", "kernel")];
+        if self.by.grid {
+            columns.push(Column::plain("grid", "grid"));
+        }
+        if self.by.device || self.by.stream {
+            columns.extend([
+                Column::plain("rank", "rank"),
+                Column::plain("process", "process"),
+                Column::plain("device", "GPU"),
+            ]);
+        }
+        if self.by.stream {
+            columns.push(Column::plain("stream", "stream"));
+        }
+        columns
+    }
+
+    /// What hardware counters counted, in the order of the kernels; none where nothing was counted.
+    fn counters(&self, model: &Model) -> Option<Table> {
+        let mut columns = self.columns();
+        columns.extend(kernel_counters::COLUMNS);
+        let rows = self.counters.rows(model).into_iter();
+        let mut rows: Vec<_> = rows
+            .map(|(key, cells)| {
+                let of_name = || self.of_names.get(key.name.index())?.as_deref();
+                let durations = self.of_keys.get(&key).or_else(of_name);
+                let total_ns = durations.map_or(0, |durations| durations.total_ns);
+                let all = self.cells(&key, model).into_iter().chain(cells);
+                (total_ns, all.collect::<Vec<Cell>>())
+            })
+            .collect();
+        rows.sort_by_cached_key(|(total_ns, cells)| {
+            (std::cmp::Reverse(*total_ns), format!("{cells:?}"))
+        });
+        let title = "Hardware counters of kernels";
+        let mut table = Table::new("kernel_counters", title, &columns);
+        table.rows_in_text = 60;
+        rows.into_iter().for_each(|(_, cells)| table.push(cells));
+        (!table.rows.is_empty()).then_some(table)
     }
 
     fn cells(&self, key: &Key, model: &Model) -> Vec<Cell> {

@@ -22,3 +22,4 @@ pub mod streams;
 pub mod timeline;
 
 mod framework_memory;
+mod kernel_counters;

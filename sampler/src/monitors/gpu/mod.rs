@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rsys_config::gpu_metrics::{self, METRICS};
+use rsys_machine::gpu;
 use rsys_machine::gpu::sensors::{self, Source};
-use rsys_machine::gpu::{self, definitions};
 use rsys_machine::roots::Roots;
 
 pub use self::choice::Choice;
@@ -232,16 +232,8 @@ fn counters(
     gpus: &[&gpu::Gpu],
     complaints: &mut Vec<String>,
 ) -> Option<smi::Client> {
-    let definitions = match &choice.definitions {
-        None => definitions::installed(roots, complaints),
-        Some(file) => match definitions::read_all(std::slice::from_ref(file)) {
-            Ok(all) => all,
-            Err(error) => {
-                complaints.push(format!("no hardware counters of GPUs: {error:#}"));
-                return None;
-            }
-        },
-    };
+    let definitions =
+        gpu_counters::events::definitions(roots, choice.definitions.as_ref(), complaints)?;
     let wanted = gpu_counters::events::wanted(&choice.events, gpus, &definitions, complaints);
     if wanted.is_empty() {
         return None;

@@ -129,6 +129,7 @@ impl Part {
             proxies,
             memory,
             gpu_ranges,
+            kernel_counters,
         } = batch;
         for record in gpu {
             new(&ids.processes, record.process.index(), &mut record.process);
@@ -175,6 +176,19 @@ impl Part {
             new(&ids.devices, range.device.index(), &mut range.device);
             new(&ids.queues, range.queue.index(), &mut range.queue);
             new(&ids.texts, range.name.index(), &mut range.name);
+        }
+        for counter in kernel_counters {
+            let places = [&mut counter.kernel, &mut counter.grid, &mut counter.counter];
+            for text in places {
+                new(&ids.texts, text.index(), text);
+            }
+            new(
+                &ids.processes,
+                counter.process.index(),
+                &mut counter.process,
+            );
+            new(&ids.devices, counter.device.index(), &mut counter.device);
+            new(&ids.queues, counter.queue.index(), &mut counter.queue);
         }
         for event in memory {
             new(&ids.processes, event.process.index(), &mut event.process);

@@ -5,7 +5,7 @@ use rsys_proto::fields::event;
 use rsys_proto::message::{Fields, Value};
 
 use crate::model::{
-    Activity, Effect, HostKind, Kinds, OpKind, StreamOrder, TextId, Texts, classify,
+    Activity, Effect, HostKind, KernelCounter, Kinds, OpKind, StreamOrder, TextId, Texts, classify,
 };
 use crate::perfetto::EventHead;
 use crate::perfetto::interned::{Datum, EventNames};
@@ -106,6 +106,8 @@ enum Key {
     Device,
     Shapes,
     CutOff,
+    /// What a hardware counter counted of a kernel.
+    Counter,
 }
 
 /// Keys of annotations: ours, rocprof-sys's, rocprofv3's.
@@ -139,6 +141,8 @@ pub(super) struct Meanings {
     with_arguments: bool,
     categories: Vec<Option<Meaning>>,
     keys: Vec<Option<Key>>,
+    /// What the event that was read last says of hardware counters: their keys and values.
+    pub(super) counters: Vec<(TextId, f64)>,
     /// Of names of kernels.
     activities: Vec<Option<Activity>>,
     /// Of names of calls.
@@ -242,6 +246,7 @@ impl Meanings {
         texts: &mut Texts,
     ) -> Details {
         let mut details = Details::default();
+        self.counters.clear();
         let mut flow = 0;
         for field in Fields::new(head.details) {
             let Ok(field) = field else { break };
@@ -283,7 +288,9 @@ impl Meanings {
     fn key(&mut self, key: TextId, texts: &Texts) -> Key {
         cached(&mut self.keys, key, || match find(&KEYS, texts.get(key)) {
             Some(Key::Shapes) if !self.with_shapes && !self.with_arguments => Key::Unknown,
-            known => known.unwrap_or(Key::Unknown),
+            Some(known) => known,
+            None if texts.get(key).starts_with(KernelCounter::PREFIX) => Key::Counter,
+            None => Key::Unknown,
         })
     }
 
@@ -310,6 +317,9 @@ impl Meanings {
                     details.arguments = text;
                 }
             }
+            Key::Counter => self
+                .counters
+                .extend(value.number().map(|value| (key, value))),
             Key::CutOff => details.is_cut_off = value == Datum::Bool(true),
             Key::Device => {
                 let number = value.count().or_else(|| {

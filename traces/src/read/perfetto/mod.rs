@@ -24,7 +24,8 @@ use rsys_proto::schema::{ClockSnapshot, event_type};
 
 use super::{BATCH_RECORDS, Input, Reader};
 use crate::model::{
-    Batch, Completion, CounterValue, HostKind, Joint, Kinds, Mark, Model, MpiCall, Notice, is_test,
+    Batch, Completion, CounterValue, HostKind, Joint, KernelCounter, Kinds, Mark, Model, MpiCall,
+    Notice, is_test,
 };
 use crate::perfetto::interned::{EventNames, entries};
 use crate::perfetto::{
@@ -340,7 +341,7 @@ impl Context<'_> {
         self.names(sequence);
         let sequence = sequence.index();
         match head.kind {
-            event_type::SLICE_BEGIN => self.begin(sequence, track, time_ns, head, model),
+            event_type::SLICE_BEGIN => self.begin(sequence, track, time_ns, head, (model, batch)),
             event_type::SLICE_END => {
                 let more = self.details(sequence, track, head, model);
                 self.slices.end(track, time_ns, more, batch);
@@ -425,7 +426,7 @@ impl Context<'_> {
         track: TrackIndex,
         time_ns: u64,
         head: &EventHead<'_>,
-        model: &mut Model,
+        (model, batch): (&mut Model, &mut Batch),
     ) {
         let names = &self.names[sequence];
         let category = names.category(head, &mut model.texts);
@@ -464,6 +465,19 @@ impl Context<'_> {
                 let place =
                     self.places
                         .gpu(track, &self.decoder.tracks, &details, self.processes, model);
+                let counters = self.meanings.counters.drain(..);
+                batch
+                    .kernel_counters
+                    .extend(counters.map(|(counter, value)| KernelCounter {
+                        start_ns: time_ns,
+                        process: place.process,
+                        device: place.device,
+                        queue: place.queue,
+                        kernel: name,
+                        grid: details.grid,
+                        counter,
+                        value,
+                    }));
                 let activity = self.meanings.activity(kind, name, &model.texts);
                 self.slices
                     .begin_gpu(track, time_ns, name, (kind, activity), place, &details);

@@ -129,6 +129,17 @@ impl Packet {
         Packet::barrier(0, completion)
     }
 
+    /// A packet by which a GPU executes commands, as AMD's library of counters writes it.
+    pub fn of_commands(words: [u64; 8]) -> Packet {
+        // SAFETY: both are 64 bytes of plain numbers.
+        unsafe { std::mem::transmute::<[u64; 8], Packet>(words) }
+    }
+
+    /// Has it wait for all packets before it.
+    pub fn wait_for_all(&mut self) {
+        self.header |= BARRIER_BIT;
+    }
+
     fn barrier(header_bits: u16, completion: u64) -> Packet {
         Packet {
             header: BARRIER_AND | header_bits,

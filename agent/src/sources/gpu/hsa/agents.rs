@@ -102,14 +102,19 @@ unsafe extern "C" fn on_agent(agent: u64, _: *mut c_void) -> Status {
     SUCCESS
 }
 
+/// A GPU's address on PCI.
+pub fn address(agent: u64) -> [u8; 12] {
+    let bdf = ask(agent, agent_info::BDF, 0_u32).unwrap_or(0);
+    let domain = ask(agent, agent_info::DOMAIN, 0_u32).unwrap_or(0);
+    pci_address(domain, bdf)
+}
+
 fn tell(agent: u64, node: u32) {
     let target = ask(agent, agent_info::NAME, [0_u8; 64]).unwrap_or([0; 64]);
     let product = ask(agent, agent_info::PRODUCT, [0_u8; 64]).unwrap_or([0; 64]);
     // The runtime writes 21 bytes and a NUL.
     let uuid = ask(agent, agent_info::UUID, [0_u8; 64]).unwrap_or([0; 64]);
-    let bdf = ask(agent, agent_info::BDF, 0_u32).unwrap_or(0);
-    let domain = ask(agent, agent_info::DOMAIN, 0_u32).unwrap_or(0);
-    let pci = pci_address(domain, bdf);
+    let pci = address(agent);
     let name = if text(&product).is_empty() {
         text(&target)
     } else {

@@ -7,13 +7,15 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use rsys_wire::event::{ArgWords, GpuOp, Key, OpKind, Value};
+use rsys_wire::event::{ArgWords, GpuOp, Key, OpKind, Value, WithText};
+use rsys_wire::kernel_counters::{COUNTS_BYTES, KernelCounts};
 use rsys_wire::layout::Counter;
 
 use crate::channel::counters;
 use crate::events;
 use crate::sources::gpu::hip::names;
 use crate::sources::gpu::hsa::abi::{SUCCESS, Signal};
+use crate::sources::gpu::hsa::kernel_counters::{self, Verdict};
 use crate::sources::gpu::hsa::operations::{self, List, Node, Operation, Phase, Ticket};
 use crate::sources::gpu::hsa::queues;
 use crate::sources::gpu::hsa::table;
@@ -150,6 +152,9 @@ fn look(patience: u32, reset: Reset) -> u64 {
 
 fn look_alone(patience: u32, reset: Reset) -> u64 {
     operations::receive(queues::list);
+    if kernel_counters::is_on() {
+        note_kernels_in_flight();
+    }
     let now = sys::boottime_ns();
     let (mut told, mut left) = (0_u64, 0_u64);
     queues::for_each_list(|list| {
@@ -164,6 +169,21 @@ fn look_alone(patience: u32, reset: Reset) -> u64 {
     });
     IN_FLIGHT.store(left, Ordering::Relaxed);
     told
+}
+
+/// Notes for each queue the first kernel that is not over: counters of kernels before it may be told. Only for the holder of the lock.
+fn note_kernels_in_flight() {
+    kernel_counters::for_each(|gpu| gpu.beside.begin_look());
+    queues::for_each_list(|list| {
+        // SAFETY: the lock makes the lists ours.
+        if let Some(kernel) = unsafe { &*list }.first_kernel() {
+            kernel_counters::for_each(|gpu| {
+                if gpu.agent() == kernel.agent {
+                    gpu.beside.in_flight(kernel);
+                }
+            });
+        }
+    });
 }
 
 /// Tells what is complete now; with `wait`, also what completes soon: the process is about to end.
@@ -203,11 +223,32 @@ pub fn let_look() {
     }
 }
 
-fn give_up_list(list: *mut List) {
+/// What becomes of kernels that have ended, and whose counters are not known yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// Their queue is gone, but not their values: they are told at a later look.
+    Wait,
+    /// They are recorded without.
+    AreTold,
+}
+
+fn give_up_list(list: *mut List, ended: Ended) {
     // SAFETY: the caller holds the lock.
     unsafe { &mut *list }.sweep(u32::MAX, |ticket, node| {
         // SAFETY: it was handed over.
         if let Some(operation) = unsafe { node.operation() } {
+            let counting = operation.counting;
+            if counting.is_some_and(|counting| counting.has_ended()) {
+                if ended == Ended::AreTold {
+                    let (start, end) = node.times();
+                    tell(operation, (start, end), None);
+                }
+                return ended == Ended::AreTold;
+            }
+            if let Some(counting) = counting.filter(|_| ended == Ended::Wait) {
+                // The queue is gone, so its commands are not executed any more.
+                counting.release();
+            }
             if operation.kind != OpKind::Barrier {
                 counters::count(Counter::GpuLostAtEnd, 1);
             }
@@ -227,7 +268,7 @@ pub fn give_up(place: u32) {
     LOOKING.with(|| {
         operations::receive(queues::list);
         if let Some(list) = queues::list(place) {
-            give_up_list(list);
+            give_up_list(list, Ended::Wait);
         }
     });
 }
@@ -236,7 +277,7 @@ pub fn give_up(place: u32) {
 pub fn give_up_all() {
     LOOKING.with(|| {
         operations::receive(queues::list);
-        queues::for_each_list(give_up_list);
+        queues::for_each_list(|list| give_up_list(list, Ended::AreTold));
         IN_FLIGHT.store(0, Ordering::Relaxed);
     });
 }
@@ -293,12 +334,68 @@ fn finish(ticket: Ticket, node: &'static Node, now: u64, reset: Reset) -> bool {
     if matches!(found, Found::Nothing) {
         return false;
     }
-    queues::is_over(operation.queue, operation.number);
+    // A queue may be another one by the time that the counters of a kernel are known.
+    if operation
+        .counting
+        .is_none_or(|counting| !counting.has_ended())
+    {
+        queues::is_over(operation.queue, operation.number);
+    }
     match found {
         Found::Nothing => {}
-        Found::Times(start, end) => tell(operation, start, end),
-        Found::Failed(cause) => counters::count(cause_of(cause), 1),
+        Found::Times(start, end) => {
+            return finish_timed((ticket, node), operation, (start, end), now);
+        }
+        Found::Failed(cause) => {
+            counters::count(cause_of(cause), 1);
+            // Commands that may still be executed are not used again.
+            if let Some(counting) = operation.counting
+                && counting.stopped().is_some()
+            {
+                counting.release();
+            }
+        }
     }
+    true
+}
+
+/// Tells an operation whose times are known, unless it has to wait for its counters. Returns whether it is done with.
+fn finish_timed(
+    (ticket, node): (Ticket, &'static Node),
+    operation: &Operation,
+    times: (u64, u64),
+    now: u64,
+) -> bool {
+    let counts = match operation.counting {
+        None => {
+            if operation.sequence != 0 {
+                kernel_counters::for_each(|gpu| {
+                    if gpu.agent() == operation.agent {
+                        gpu.beside.ended(operation.queue_number, times);
+                    }
+                });
+            }
+            None
+        }
+        Some(counting) => match counting.verdict(operation, times, now) {
+            Verdict::Alone => {
+                let counts = counting.counts();
+                counting.release();
+                Some(counts)
+            }
+            Verdict::Shared => {
+                counting.release();
+                None
+            }
+            Verdict::Lost => None,
+            Verdict::Unknown => {
+                node.store_times(times.0, times.1);
+                node.set(ticket, Phase::Taken);
+                return false;
+            }
+        },
+    };
+    tell(operation, times, counts.as_ref());
     true
 }
 
@@ -353,7 +450,7 @@ fn translate(agent: u64, tick: u64) -> Option<u64> {
     (unsafe { convert(agent, tick, &raw mut time) } == SUCCESS).then_some(time)
 }
 
-fn tell(operation: &Operation, start: u64, end: u64) {
+fn tell(operation: &Operation, (start, end): (u64, u64), counts: Option<&KernelCounts>) {
     if start == 0 || end == 0 {
         return counters::count(Counter::GpuTimeInvalid, 1);
     }
@@ -424,7 +521,9 @@ fn tell(operation: &Operation, start: u64, end: u64) {
     if let Some(wrong) = wrong {
         args.push(Key::Clamped, Value::Known(names::key(wrong)));
     }
-    events::gpu(&op, &args);
+    let mut bytes = [0; COUNTS_BYTES];
+    let text = counts.map(|counts| (Key::Counters, counts.put(&mut bytes)));
+    events::gpu(&op, &WithText { args: &args, text });
 }
 
 /// Work-groups in three dimensions.

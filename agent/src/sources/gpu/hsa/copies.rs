@@ -97,6 +97,8 @@ fn prepare(copy: Copy, gpu: agents::Gpu, kind: usize) -> Option<Ticket> {
     // SAFETY: the thread's own words.
     let words = unsafe { &*words::words() };
     let operation = Operation {
+        sequence: 0,
+        counting: None,
         kind: OpKind::Copy,
         signal: copy.signal,
         own: false,

@@ -14,6 +14,7 @@ mod collector;
 mod copies;
 mod doorbell;
 mod faults;
+mod kernel_counters;
 mod loader;
 mod names;
 mod operations;
@@ -121,6 +122,7 @@ pub fn on_load(table: *mut c_void, _version: u64) {
     };
     if choice == Choice::Here && names::start() && watch::start() {
         records_operations = true;
+        kernel_counters::start();
         USED.store(1, Ordering::Release);
         collector::start();
         copies::start_timing(&tables);
@@ -156,6 +158,7 @@ pub fn on_unload() {
     if USED.swap(0, Ordering::AcqRel) != 0 {
         queues::forget();
         watch::forget();
+        kernel_counters::forget();
         names::forget(0);
         if let Some(destroy) = table::signal_destroy::get() {
             // SAFETY: signals of ours that no kernel has any more; the runtime is there until we return.
@@ -209,5 +212,6 @@ pub fn after_fork_in_child() {
     stop();
     USED.store(0, Ordering::Relaxed);
     faults::after_fork_in_child();
+    kernel_counters::after_fork_in_child();
     collector::after_fork_in_child();
 }

@@ -4,13 +4,15 @@
 //! may then come again. Looked up without a lock.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use crate::events;
 use crate::sources::gpu::hsa::abi::{GENERIC_ERROR, SUCCESS, Status, symbol_info};
 use crate::sources::gpu::hsa::agents;
+use crate::sources::gpu::hsa::kernel_counters;
 use crate::sources::gpu::hsa::table;
 use crate::sources::gpu::kernel_lines;
+use crate::state;
 use crate::sys;
 use crate::sys::lock::Lock;
 
@@ -27,6 +29,8 @@ struct Entry {
     /// Key of the source line that it came from, or 0.
     source: AtomicU64,
     executable: AtomicU64,
+    /// Whether its counters are asked for.
+    is_counted: AtomicBool,
 }
 
 static TABLE: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
@@ -67,16 +71,26 @@ fn places(object: u64) -> impl Iterator<Item = &'static Entry> {
 /// The keys of a kernel's name and of the source line that it came from, each 0 if it is not known.
 #[inline]
 pub fn of(object: u64) -> [u64; 2] {
+    find(object).map_or([0; 2], |entry| {
+        [&entry.name, &entry.source].map(|key| key.load(Ordering::Relaxed))
+    })
+}
+
+/// Whether the counters of a kernel are asked for, by its name. Those of one whose name is not known are not.
+pub fn is_counted(object: u64) -> bool {
+    find(object).is_some_and(|entry| entry.is_counted.load(Ordering::Relaxed))
+}
+
+#[inline]
+fn find(object: u64) -> Option<&'static Entry> {
     for entry in places(object) {
         match entry.object.load(Ordering::Acquire) {
             0 => break,
-            found if found == object => {
-                return [&entry.name, &entry.source].map(|key| key.load(Ordering::Relaxed));
-            }
+            found if found == object => return Some(entry),
             _ => {}
         }
     }
-    [0; 2]
+    None
 }
 
 /// What a listing is about.
@@ -157,6 +171,8 @@ fn insert(object: u64, executable: u64, name: &[u8]) {
     let source = kernel_lines::in_executable(executable, name);
     entry.source.store(source, Ordering::Relaxed);
     entry.executable.store(executable, Ordering::Relaxed);
+    let is_counted = kernel_counters::is_on() && state::settings().counted_kernels.matches(name);
+    entry.is_counted.store(is_counted, Ordering::Relaxed);
     entry.object.store(object, Ordering::Release);
 }
 

@@ -11,6 +11,7 @@ use rsys_wire::event::OpKind;
 use rsys_wire::layout::Counter;
 
 use crate::sources::gpu::hsa::abi::Signal;
+use crate::sources::gpu::hsa::kernel_counters::Counting;
 use crate::sys;
 use crate::sys::apart::{Apart, fetch_for_reading, fetch_for_writing};
 
@@ -105,6 +106,10 @@ pub struct Operation {
     pub direction: u64,
     /// Of kernels: which of its queue's packets it was.
     pub number: u64,
+    /// Of kernels on a GPU where some are counted: which of the GPU's kernels it is, from 1 on; else 0.
+    pub sequence: u64,
+    /// Of kernels: the commands that count it, if any do.
+    pub counting: Option<Counting>,
 }
 
 /// A node.
@@ -371,6 +376,22 @@ impl List {
         }
         self.last = link;
         self.length = self.length.wrapping_add(1);
+    }
+
+    /// The first kernel that is not over, as far as it was looked at, of those that have a number on their GPU.
+    pub fn first_kernel(&self) -> Option<&'static Operation> {
+        let mut link = self.first;
+        while let Some(node) = link.checked_sub(1).and_then(node_at) {
+            let ticket = Ticket::new(link.wrapping_sub(1), node.number.load(Ordering::Relaxed));
+            // SAFETY: it was handed over, and only the collector, who is the caller, gives it back.
+            let operation = unsafe { node.operation() };
+            let is_kernel = operation.is_some_and(|operation| operation.sequence != 0);
+            if is_kernel && node.phase(ticket) != Some(Phase::Taken) {
+                return operation;
+            }
+            link = node.next.load(Ordering::Relaxed);
+        }
+        None
     }
 
     /// Visits operations from the oldest on, and removes those of which `visit` says so. Stops after `patience` that stay in a row.

@@ -19,6 +19,7 @@ use crate::sources::gpu::hsa::abi::{
     AGENT_DISPATCH, KERNEL_DISPATCH, Layout, Packet, SUCCESS, Signal, Writer,
 };
 use crate::sources::gpu::hsa::collector;
+use crate::sources::gpu::hsa::kernel_counters::Counting;
 use crate::sources::gpu::hsa::names;
 use crate::sources::gpu::hsa::operations::{self, Operation, Ticket};
 use crate::sources::gpu::hsa::queue_depth;
@@ -30,8 +31,11 @@ use crate::state;
 use crate::state::pause;
 use crate::sys;
 
-/// Batches up to this size are copied on the stack.
-const SMALL_BATCH: usize = 16;
+/// So many packets have room on the stack.
+const SMALL_ROOM: usize = 32;
+/// Most packets that go on for one: itself and one that follows it; and where kernels are counted, the commands around it, too.
+const GROWTH: usize = 2;
+const GROWTH_COUNTED: usize = 5;
 
 /// Gets the packets that a program has submitted and writes them on, on the thread that rang the doorbell.
 ///
@@ -51,11 +55,18 @@ pub unsafe extern "C" fn on_packets(
         return unsafe { writer(packets, count) };
     }
     let paused = pause::is_caller_paused();
-    let mut small = [const { std::mem::MaybeUninit::<Packet>::uninit() }; 2 * SMALL_BATCH];
-    let room = if count as usize <= SMALL_BATCH {
+    // Without a sampler, kernels go on as they are.
+    let counters = state.counters().filter(|_| state::is_active());
+    let growth = match counters {
+        None => GROWTH,
+        Some(_) => GROWTH_COUNTED,
+    };
+    let most = (count as usize).saturating_mul(growth);
+    let mut small = [const { std::mem::MaybeUninit::<Packet>::uninit() }; SMALL_ROOM];
+    let room = if most <= SMALL_ROOM {
         small.as_mut_ptr().cast::<Packet>()
     } else {
-        state.room_for(count.saturating_mul(2))
+        state.room_for(most as u64)
     };
     if room.is_null() {
         counters::count(Counter::GpuSeen, count);
@@ -63,40 +74,86 @@ pub unsafe extern "C" fn on_packets(
         // SAFETY: as above.
         return unsafe { writer(packets, count) };
     }
-    let mut written = 0_usize;
+    let mut batch = Batch {
+        room,
+        written: 0,
+        counted: 0,
+    };
     for index in 0..count as usize {
-        // SAFETY: there are `count` packets, and room for twice as many.
-        unsafe {
-            let packet = room.wrapping_add(written);
-            packet.write(packets.wrapping_add(index).read());
-            written = written.wrapping_add(1);
-            state.depth.written();
-            if paused {
-                // The signal's last kernel is recorded already: these times would be the other's.
-                if (*packet).completion != 0 {
-                    watch::settle((*packet).completion);
-                }
-            } else if let Some(barrier) = state.see(&mut *packet, first.wrapping_add(index as u64))
-            {
-                room.wrapping_add(written).write(barrier);
-                written = written.wrapping_add(1);
-                state.depth.written();
+        // SAFETY: there are `count` packets.
+        let mut packet = unsafe { packets.wrapping_add(index).read() };
+        state.depth.written();
+        if paused {
+            // The signal's last kernel is recorded already: these times would be the other's.
+            if packet.completion != 0 {
+                watch::settle(packet.completion);
             }
+            batch.put(packet);
+            continue;
+        }
+        let counting = counters
+            .filter(|_| packet.kind() == KERNEL_DISPATCH)
+            .and_then(|gpu| gpu.take(packet.kernel_object, batch.counted));
+        let seen = state.see(&mut packet, first.wrapping_add(index as u64), counting);
+        match counting {
+            Some(counting) if seen.is_recorded => {
+                packet.wait_for_all();
+                let [start, read, stop] = counting.packets();
+                for packet in [start, packet, read, stop] {
+                    batch.put(packet);
+                }
+                (0..3).for_each(|_| state.depth.written());
+                batch.counted = batch.counted.wrapping_add(1);
+            }
+            unused => {
+                if let Some(counting) = unused {
+                    counting.release();
+                }
+                batch.put(packet);
+            }
+        }
+        if let Some(follower) = seen.follower {
+            batch.put(follower);
+            state.depth.written();
         }
     }
     if queue_depth::is_needed() {
         if state.depth.wants_mark()
-            && (written as u64) < count.saturating_mul(2)
+            && batch.written < most
             && let Some(mark) = state.mark()
         {
-            // SAFETY: there is room for one more.
-            unsafe { room.wrapping_add(written).write(mark) };
-            written = written.wrapping_add(1);
+            batch.put(mark);
         }
         state.depth.wait(collector::wake);
     }
-    // SAFETY: `written` packets were written there.
-    unsafe { writer(room, written as u64) };
+    // SAFETY: so many packets were written there.
+    unsafe { writer(room, batch.written as u64) };
+}
+
+/// The packets that go on.
+struct Batch {
+    /// Has room for as many as there can be.
+    room: *mut Packet,
+    written: usize,
+    /// Kernels among them that are counted.
+    counted: usize,
+}
+
+impl Batch {
+    fn put(&mut self, packet: Packet) {
+        // SAFETY: no packet brings more with it than there is room for ([`GROWTH`], [`GROWTH_COUNTED`]); a mark comes only where room is left.
+        unsafe { self.room.wrapping_add(self.written).write(packet) };
+        self.written = self.written.wrapping_add(1);
+    }
+}
+
+/// What became of a packet that was seen.
+#[derive(Default)]
+struct Seen {
+    /// It is followed to its end.
+    is_recorded: bool,
+    /// Has to go on behind it.
+    follower: Option<Packet>,
 }
 
 impl State {
@@ -120,8 +177,8 @@ impl State {
         self.batch.load(Ordering::Relaxed)
     }
 
-    /// Sees one packet before it goes on; may give it a signal of ours. Returns a packet that has to follow it.
-    fn see(&self, packet: &mut Packet, index: u64) -> Option<Packet> {
+    /// Sees one packet before it goes on; may give it a signal of ours.
+    fn see(&self, packet: &mut Packet, index: u64, counting: Option<Counting>) -> Seen {
         if packet.kind() != KERNEL_DISPATCH {
             if packet.completion != 0 {
                 watch::settle(packet.completion);
@@ -131,7 +188,7 @@ impl State {
                 events::count(RingCount::GpuSeen);
                 counters::count(Counter::GpuNotKernel, 1);
             }
-            return None;
+            return Seen::default();
         }
         events::count(RingCount::GpuSeen);
         let lite = state::settings().gpu_level == GpuLevel::Lite;
@@ -144,20 +201,26 @@ impl State {
                 && settled == Settled::Free
                 && signal.value() <= 1
             {
-                self.watch(packet, index, signal);
-                return None;
+                return Seen {
+                    is_recorded: self.watch(packet, (index, counting), signal),
+                    follower: None,
+                };
             }
             // Several kernels complete it: it has the times of none of them.
             if lite || crate::sources::gpu::hsa::layout() == Layout::UpTo55 {
                 counters::count(Counter::GpuPool, 1);
-                return None;
+                return Seen::default();
             }
         } else if lite {
             counters::count(Counter::GpuPool, 1);
-            return None;
+            return Seen::default();
         }
         let barrier = has_signal.then(|| Packet::barrier_after(packet));
-        self.lend(packet, index).then_some(barrier).flatten()
+        let is_recorded = self.lend(packet, (index, counting));
+        Seen {
+            is_recorded,
+            follower: barrier.filter(|_| is_recorded),
+        }
     }
 
     /// A ticket with a signal of ours that is armed.
@@ -172,13 +235,13 @@ impl State {
     }
 
     /// Gives a kernel a signal of ours. Returns whether there was one.
-    fn lend(&self, packet: &mut Packet, index: u64) -> bool {
+    fn lend(&self, packet: &mut Packet, which: (u64, Option<Counting>)) -> bool {
         let Some((ticket, handle)) = self.take() else {
             counters::count(Counter::GpuPool, 1);
             return false;
         };
         packet.completion = handle;
-        self.submit(ticket, self.operation(packet, index, true, 1));
+        self.submit(ticket, self.operation(packet, which, true, 1));
         true
     }
 
@@ -191,27 +254,28 @@ impl State {
             kind: OpKind::Barrier,
             correlation: 0,
             launch_stack: 0,
-            ..self.operation(&mark, u64::MAX, true, 1)
+            ..self.operation(&mark, (u64::MAX, None), true, 1)
         };
         self.submit(ticket, operation);
         Some(mark)
     }
 
-    /// Watches a kernel's own signal.
-    fn watch(&self, packet: &Packet, index: u64, signal: Signal) {
+    /// Watches a kernel's own signal. Returns whether that can be.
+    fn watch(&self, packet: &Packet, which: (u64, Option<Counting>), signal: Signal) -> bool {
         let Some(ticket) = operations::take() else {
             counters::count(Counter::GpuPool, 1);
-            return;
+            return false;
         };
         // The ticket must be complete when another thread finds it.
         signal.clear_ticks();
-        let operation = self.operation(packet, index, false, signal.value());
+        let operation = self.operation(packet, which, false, signal.value());
         if !watch::note(packet.completion, ticket) {
             operations::give_back(ticket);
             counters::count(Counter::GpuPool, 1);
-            return;
+            return false;
         }
         self.submit(ticket, operation);
+        true
     }
 
     /// Hands an operation over to the collector.
@@ -221,7 +285,14 @@ impl State {
         collector::wake();
     }
 
-    fn operation(&self, packet: &Packet, index: u64, own: bool, value: i64) -> Operation {
+    /// What is known of a packet: `which` is its index and what counts it.
+    fn operation(
+        &self,
+        packet: &Packet,
+        (index, counting): (u64, Option<Counting>),
+        own: bool,
+        value: i64,
+    ) -> Operation {
         // SAFETY: the thread's own words.
         let words = unsafe { &*words::words() };
         let on_time = words.of_runtime == 0;
@@ -265,12 +336,17 @@ impl State {
             bytes: 0,
             direction: 0,
             number,
+            sequence: match self.counters().filter(|_| kernel) {
+                None => 0,
+                Some(gpu) => gpu.beside.submit(),
+            },
+            counting,
         }
     }
 }
 
 /// A signal that only GPUs complete: none of the kernel's events is spent on it. 0 when there is none.
-fn make_signal() -> u64 {
+pub fn make_signal() -> u64 {
     const GPU_ONLY: u64 = 1;
     let mut handle = 0;
     let Some(make) = table::amd_signal_create::get() else {

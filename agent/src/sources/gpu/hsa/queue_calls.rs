@@ -17,6 +17,7 @@ use crate::sources::gpu::hsa::abi::{GENERIC_ERROR, Layout, Queue, QueueCallback,
 use crate::sources::gpu::hsa::agents::{self, Gpu};
 use crate::sources::gpu::hsa::collector;
 use crate::sources::gpu::hsa::faults;
+use crate::sources::gpu::hsa::kernel_counters;
 use crate::sources::gpu::hsa::layout;
 use crate::sources::gpu::hsa::packets;
 use crate::sources::gpu::hsa::queue_depth;
@@ -212,6 +213,8 @@ impl State {
         let size = unsafe { (*made).size };
         self.depth.reset(size);
         self.tags.reset(size);
+        self.counters
+            .store(kernel_counters::of_gpu(gpu.handle), Ordering::Release);
         self.queue.store(made, Ordering::Release);
         // SAFETY: as above.
         let doorbell = unsafe { (*made).doorbell };

@@ -5,12 +5,14 @@
 //! So their queues are made large, and a thread that fills one nevertheless waits, as a program without us does when its queue is full.
 //! How far the GPU has come is known from the packets whose signals are watched. Where many in a row are not, because they share a
 //! signal or are not recorded, a packet that does nothing but complete a signal of ours is put among them.
+//! Where kernels are counted, four or five packets come of each: then all queues are made large.
 //! (`tests/tests/gpu/hsa.rs`: `old_queues_never_overflow`.)
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::sources::gpu::hsa::Layout;
 use crate::sources::gpu::hsa::doorbell;
+use crate::sources::gpu::hsa::kernel_counters;
 use crate::sys;
 use crate::sys::apart::Apart;
 
@@ -35,9 +37,11 @@ pub struct QueueDepth {
     hopeless: AtomicBool,
 }
 
-/// Whether queues of this runtime must not get full.
+/// Whether queues must not get full: those of this runtime, or any where several packets come of one.
 pub fn is_needed() -> bool {
-    crate::sources::gpu::hsa::layout() == Layout::UpTo55 || doorbell::is_needed()
+    crate::sources::gpu::hsa::layout() == Layout::UpTo55
+        || doorbell::is_needed()
+        || kernel_counters::is_on()
 }
 
 /// The size to make a queue with, where `wished` is asked for.

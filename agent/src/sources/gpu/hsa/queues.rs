@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::sources::gpu::hsa::abi::{Packet, Queue, QueueCallback};
 use crate::sources::gpu::hsa::agents;
+use crate::sources::gpu::hsa::kernel_counters::GpuCounters;
 use crate::sources::gpu::hsa::operations::List;
 use crate::sources::gpu::hsa::queue_depth::QueueDepth;
 use crate::sources::gpu::hsa::tags::Tags;
@@ -37,6 +38,8 @@ pub struct State {
     pub batch: AtomicPtr<Packet>,
     /// How many.
     pub batch_room: AtomicU32,
+    /// The counters of its GPU, if kernels are counted there; else null.
+    pub counters: AtomicPtr<GpuCounters>,
     /// Who wrote the packets that are on their way.
     pub tags: Tags,
     /// How full the queue is.
@@ -62,6 +65,7 @@ static STATES: [State; MOST] = [const {
         list: Apart(UnsafeCell::new(List::EMPTY)),
         batch: AtomicPtr::new(std::ptr::null_mut()),
         batch_room: AtomicU32::new(0),
+        counters: AtomicPtr::new(std::ptr::null_mut()),
         tags: Tags::none(),
         depth: QueueDepth::none(),
         doorbell: AtomicU64::new(0),
@@ -166,6 +170,12 @@ pub fn is_seen(queue: *const Queue) -> bool {
 }
 
 impl State {
+    /// The counters of its GPU, if kernels are counted there.
+    pub fn counters(&self) -> Option<&'static GpuCounters> {
+        // SAFETY: null, or one that lives for ever.
+        unsafe { self.counters.load(Ordering::Acquire).as_ref() }
+    }
+
     /// Its place among the queues.
     pub fn place(&self) -> u32 {
         let first = STATES.as_ptr().addr();
@@ -178,6 +188,9 @@ impl State {
 pub fn forget() {
     for state in STATES.iter().skip(1) {
         state.doorbell.store(0, Ordering::Release);
+        state
+            .counters
+            .store(std::ptr::null_mut(), Ordering::Release);
         state.queue.store(std::ptr::null_mut(), Ordering::Release);
         state.used.store(false, Ordering::Release);
     }

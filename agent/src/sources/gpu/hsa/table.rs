@@ -195,6 +195,8 @@ functions! {
     profiling_get_async_copy_time = Amd[56, 56]: fn(u64, *mut Times) -> Status;
     profiling_convert_tick_to_system_domain = Amd[64, 64]: fn(u64, u64, *mut u64) -> Status;
     signal_wait_any = Amd[88, 88]: fn(u32, *const u64, *const u32, *const i64, u64, u32, *mut i64) -> u32;
+    memory_pool_get_info = Amd[104, 104]: fn(u64, u32, *mut c_void) -> Status;
+    agent_iterate_memory_pools = Amd[112, 112]: fn(u64, AgentCallback, *mut c_void) -> Status;
     memory_pool_allocate = Amd[120, 120]: fn(u64, usize, u32, *mut *mut c_void) -> Status;
     memory_pool_free = Amd[128, 128]: fn(*mut c_void) -> Status;
     memory_async_copy = Amd[136, 136]: fn(*mut c_void, u64, *const c_void, u64, usize, u32, *const u64, u64) -> Status;

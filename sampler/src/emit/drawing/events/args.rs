@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use rsys_proto::{Annotation, StringId, Value};
 use rsys_wire::event::{Args, Key, Read};
+use rsys_wire::kernel_counters::KernelCounts;
 
 use crate::emit::learned::events::{EventTables, size3_text};
 use crate::emit::output::Output;
+use crate::kernel_counters::KernelCounters;
 
 /// The arguments of one event, in memory that serves the next as well.
 #[derive(Debug, Default)]
@@ -26,7 +28,10 @@ impl Annotations {
     /// Adds the arguments of an event, but for its name and what is drawn otherwise.
     pub fn add(&mut self, args: Args<'_>, known: &EventTables, output: &mut Output) {
         for (key, value) in args {
-            if matches!(key, Key::Name | Key::LaunchStack | Key::HolderStack) {
+            if matches!(
+                key,
+                Key::Name | Key::LaunchStack | Key::HolderStack | Key::Counters
+            ) {
                 continue;
             }
             if let (Key::Values, Read::Text(values)) = (key, &value) {
@@ -77,6 +82,23 @@ impl Annotations {
     /// Adds a number under a name that the caller has interned.
     pub fn push_number(&mut self, key: StringId, value: u64) {
         self.held.push(Annotation::new(key, Value::Uint(value)));
+    }
+
+    /// Adds what hardware counters counted of a kernel; what makes no sense is left out.
+    pub fn push_counters(&mut self, counts: &[u8], known: &KernelCounters, output: &mut Output) {
+        let Some(counts) = KernelCounts::parse(counts) else {
+            return;
+        };
+        for (name, value) in known.values(&counts) {
+            let id = output.buffer().intern(name);
+            // Up to here, whole numbers are told apart.
+            let is_whole = value.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&value);
+            let value = match is_whole {
+                true => Value::Uint(value as u64),
+                false => Value::Double(value),
+            };
+            self.held.push(Annotation::new(id, value));
+        }
     }
 
     /// Adds values with names of the program's own; what makes no sense is left out.

@@ -92,6 +92,9 @@ impl Gpu {
         let annotations = &mut self.annotations;
         annotations.clear();
         annotations.add(args, pen.known, pen.output);
+        if let Some(Read::Text(counts)) = args.get(Key::Counters) {
+            annotations.push_counters(&counts, &pen.run.kernel_counters, pen.output);
+        }
         if let Some(bytes) = call.bytes.filter(|_| op.kind != OpKind::Kernel) {
             annotations.push(Key::Bytes, &Read::Uint(bytes), pen.known, pen.output);
         }
