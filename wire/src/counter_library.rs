@@ -124,8 +124,6 @@ pub struct Runtime {
     pub pool_info: unsafe extern "C" fn(Handle, u32, *mut c_void) -> Status,
     /// `hsa_amd_memory_pool_allocate`.
     pub allocate: unsafe extern "C" fn(Handle, usize, u32, *mut *mut c_void) -> Status,
-    /// `hsa_amd_memory_pool_free`.
-    pub free: unsafe extern "C" fn(*mut c_void) -> Status,
     /// `hsa_amd_agents_allow_access`.
     pub allow: unsafe extern "C" fn(u32, *const Handle, *const u32, *const c_void) -> Status,
 }
@@ -422,12 +420,11 @@ unsafe extern "C" fn allocate(
     }
 }
 
+/// The library gives its memory back when the process ends, while a GPU may still execute commands in it: it stays until the runtime goes.
+///
 /// # Safety
-/// As for [`allocate`], whose memory `place` must be.
-unsafe extern "C" fn free(place: *mut c_void, memory: *mut c_void) {
-    // SAFETY: as the caller promises.
-    unsafe { ((*memory.cast::<CommandMemory>()).runtime.free)(place) };
-}
+/// As the library calls it.
+unsafe extern "C" fn free(_: *mut c_void, _: *mut c_void) {}
 
 /// # Safety
 /// Both places must have so many bytes.

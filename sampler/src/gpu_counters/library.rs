@@ -160,7 +160,6 @@ impl Library {
                     pools: runtime.function(c"hsa_amd_agent_iterate_memory_pools")?,
                     pool_info: runtime.function(c"hsa_amd_memory_pool_get_info")?,
                     allocate: runtime.function(c"hsa_amd_memory_pool_allocate")?,
-                    free: runtime.function(c"hsa_amd_memory_pool_free")?,
                     allow: runtime.function(c"hsa_amd_agents_allow_access")?,
                 },
                 counters,

@@ -208,6 +208,14 @@ pub fn flush(wait: bool) {
     }
 }
 
+/// AMD's library of counters is about to end with the process: records what completes soon, and has it called no more.
+pub fn end_counting() {
+    if crate::sources::gpu::hsa::is_recording() {
+        flush(true);
+    }
+    LOOKING.with(kernel_counters::end);
+}
+
 /// Waits until the thread has looked at all that completed before now. Takes no lock: the process may be about to die of anything.
 pub fn let_look() {
     // On a busy machine it may take a while until the thread runs.

@@ -158,14 +158,16 @@ pub fn on_unload() {
     if USED.swap(0, Ordering::AcqRel) != 0 {
         queues::forget();
         watch::forget();
-        kernel_counters::forget();
         names::forget(0);
         if let Some(destroy) = table::signal_destroy::get() {
-            // SAFETY: signals of ours that no kernel has any more; the runtime is there until we return.
-            operations::drop_signals(|signal| unsafe {
+            // SAFETY: signals of ours that no packet has any more; the runtime is there until we return.
+            let destroy = |signal| unsafe {
                 destroy(signal);
-            });
+            };
+            operations::drop_signals(destroy);
+            kernel_counters::for_each(|gpu| gpu.drop_signals(destroy));
         }
+        kernel_counters::forget();
     }
     stop();
 }

@@ -19,7 +19,7 @@ use crate::sources::gpu::hsa::abi::{
     AGENT_DISPATCH, KERNEL_DISPATCH, Layout, Packet, SUCCESS, Signal, Writer,
 };
 use crate::sources::gpu::hsa::collector;
-use crate::sources::gpu::hsa::kernel_counters::Counting;
+use crate::sources::gpu::hsa::kernel_counters::{self, Counting};
 use crate::sources::gpu::hsa::names;
 use crate::sources::gpu::hsa::operations::{self, Operation, Ticket};
 use crate::sources::gpu::hsa::queue_depth;
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn on_packets(
     }
     let paused = pause::is_caller_paused();
     // Without a sampler, kernels go on as they are.
-    let counters = state.counters().filter(|_| state::is_active());
+    let counters = state.counters().filter(|_| kernel_counters::is_on() && state::is_active());
     let growth = match counters {
         None => GROWTH,
         Some(_) => GROWTH_COUNTED,

@@ -7,6 +7,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::events;
+use crate::sources::gpu::hsa::kernel_counters;
 use crate::sources::gpu::hsa::kernel_counters::gpu::Counting;
 use crate::sources::gpu::hsa::operations::Operation;
 
@@ -136,6 +137,9 @@ impl Counting {
             beside.ended(operation.queue_number, (start, end));
         }
         let (ended_ns, newest) = self.ended(now_ns);
+        if !kernel_counters::is_on() {
+            return Verdict::Lost;
+        }
         let is_late = now_ns.saturating_sub(ended_ns) > PATIENCE_NS;
         let Some(stopped) = self.stopped() else {
             return match is_late {

@@ -9,6 +9,7 @@ use rsys_wire::kernel_counters::{CounterSet, KernelCounts, MOST_EVENTS};
 
 use crate::sources::gpu::hsa::abi::{Packet, Signal};
 use crate::sources::gpu::hsa::collector;
+use crate::sources::gpu::hsa::kernel_counters;
 use crate::sources::gpu::hsa::kernel_counters::beside::Beside;
 use crate::sources::gpu::hsa::kernel_counters::load::{Loaded, zeroed};
 use crate::sources::gpu::hsa::kernel_counters::say;
@@ -191,6 +192,9 @@ impl GpuCounters {
         }
         let events = self.events.get(..self.events_used)?;
         let made = self.making.with(|| {
+            if !kernel_counters::is_on() {
+                return None;
+            }
             let signal = packets::make_signal();
             let library = &self.loaded.library;
             let (handle, commands) = library
@@ -206,6 +210,11 @@ impl GpuCounters {
             Some(())
         });
         made.flatten()
+    }
+
+    /// Waits until no thread makes commands.
+    pub fn finish_making(&self) {
+        self.making.with(|| ());
     }
 
     /// Commands for a kernel that is about to be submitted, if it is to be counted. `in_batch` are those for kernels that are submitted together with it.
@@ -237,6 +246,16 @@ impl GpuCounters {
                 !slot.is_taken.load(Ordering::Relaxed)
                     && !slot.is_taken.swap(true, Ordering::AcqRel)
             })
+    }
+
+    /// Destroys its signals: the runtime is about to go.
+    pub fn drop_signals(&self, destroy: impl Fn(u64)) {
+        for slot in &self.slots {
+            let signal = slot.signal.swap(0, Ordering::Relaxed);
+            if signal != 0 {
+                destroy(signal);
+            }
+        }
     }
 
     /// A program that launches faster than kernels run waits here, as it does when its queue is full.

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use rsys_wire::counter_library::{CounterLibrary, Handle, NAME, Runtime};
 
 use crate::interpose::libraries;
+use crate::sources::gpu::hsa::collector;
 use crate::sources::gpu::hsa::kernel_counters::say;
 use crate::sources::gpu::hsa::table;
+use crate::state;
 use crate::sys;
 use crate::sys::guard;
 use crate::sys::text::Text;
@@ -80,7 +82,6 @@ fn runtime() -> Option<Runtime> {
         pools: table::agent_iterate_memory_pools::get()?,
         pool_info: table::memory_pool_get_info::get()?,
         allocate: table::memory_pool_allocate::get()?,
-        free: table::memory_pool_free::get()?,
         allow: table::agents_allow_access::get()?,
     })
 }
@@ -127,7 +128,19 @@ fn open() -> Option<*mut c_void> {
 fn open_at(path: &CStr) -> Option<*mut c_void> {
     // SAFETY: a name with its NUL; its functions are called only as their headers say.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    (!handle.is_null()).then_some(handle)
+    if handle.is_null() {
+        return None;
+    }
+    // Called before the library's destructors, for it is registered after them.
+    // SAFETY: a function without arguments.
+    unsafe { libc::atexit(before_destructors) };
+    Some(handle)
+}
+
+extern "C" fn before_destructors() {
+    if state::is_own_process() {
+        collector::end_counting();
+    }
 }
 
 /// What the loader says of its last failure, which is not the program's: its bytes.

@@ -123,6 +123,12 @@ pub fn for_each(mut what: impl FnMut(&'static GpuCounters)) {
     }
 }
 
+/// No library is called any more, and no kernel counted. Only for the holder of the collector's lock, under which values are read.
+pub fn end() {
+    IS_ON.store(false, Ordering::Release);
+    for_each(GpuCounters::finish_making);
+}
+
 /// The runtime is gone, and its memory with it.
 pub fn forget() {
     for gpu in &GPUS {
