@@ -22,7 +22,7 @@ use super::rule::Rule;
 
 /// All rules.
 pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
-    let groups: [&'static [Rule]; 11] = [
+    let groups: [&'static [Rule]; 12] = [
         &stuck::RULES,
         &host::RULES,
         &submission::RULES,

@@ -56,7 +56,9 @@ pub unsafe extern "C" fn on_packets(
     }
     let paused = pause::is_caller_paused();
     // Without a sampler, kernels go on as they are.
-    let counters = state.counters().filter(|_| kernel_counters::is_on() && state::is_active());
+    let counters = state
+        .counters()
+        .filter(|_| kernel_counters::is_on() && state::is_active());
     let growth = match counters {
         None => GROWTH,
         Some(_) => GROWTH_COUNTED,
