@@ -30,7 +30,7 @@ const SLOW: [&str; 6] = [
     "*PyRLock*",
 ];
 
-/// Counts every descriptor that a child has, up to the limit. Above the kernel's tick one of them is the clock's (README, "Questions").
+/// Counts every descriptor that a child has, up to the limit. Above the kernel's tick one of them is the clock's (docs/questions.md).
 const COUNTS_DESCRIPTORS: &str = "*test_pass_fds_redirected";
 
 const ENGINES: [&str; 3] = ["cfi", "framehop", "fp"];
