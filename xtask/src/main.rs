@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod ci;
 mod demo;
+mod documents;
 mod floors;
 mod gpu_program;
 mod install;
@@ -14,6 +15,7 @@ mod package;
 mod pictures;
 mod repeat;
 mod runtimes;
+mod site;
 mod steps;
 mod system;
 mod test;
@@ -44,7 +46,7 @@ enum Task {
     /// Run a program, and leave none of its processes: for `test`
     #[command(hide = true)]
     Supervise(test::supervise::SuperviseOptions),
-    /// Check what no test sees: dependencies, documentation, minimum-rust, fuzz-targets, miri
+    /// Check what no test sees: dependencies, pages, documentation, minimum-rust, fuzz-targets, miri
     Check {
         /// Only the check of this name
         name: Option<String>,
@@ -62,6 +64,8 @@ enum Task {
     Words,
     /// Measure every figure that we claim, beside its peers
     Bench(bench::BenchOptions),
+    /// Make a site of README and all pages, with search: by mdBook, which is compiled the first time (some minutes)
+    Site,
     /// Make the pictures of README anew, in docs/images: needs a browser and a HIP runtime
     Pictures,
     /// Install rsys below a folder
@@ -114,6 +118,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Floors => floors::run(),
         Task::Words => words::run(),
         Task::Bench(options) => bench::run(&options).map(|()| ExitCode::SUCCESS),
+        Task::Site => site::make().map(|()| ExitCode::SUCCESS),
         Task::Pictures => pictures::make().map(|()| ExitCode::SUCCESS),
         Task::Install {
             prefix,

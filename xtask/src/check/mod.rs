@@ -6,9 +6,10 @@ mod dependencies;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
+use crate::documents::faults;
 use crate::steps::{cargo, has_program, say, step, succeeds, target_dir, workspace_dir};
 
 /// One check.
@@ -23,10 +24,14 @@ enum Outcome {
     Skipped(String),
 }
 
-const CHECKS: [Check; 5] = [
+const CHECKS: [Check; 6] = [
     Check {
         name: "dependencies",
         run: || dependencies::check().map(|()| Outcome::Passed),
+    },
+    Check {
+        name: "pages",
+        run: pages,
     },
     Check {
         name: "documentation",
@@ -78,7 +83,14 @@ pub fn run(only: Option<&str>) -> Result<ExitCode> {
     })
 }
 
-/// Every link of the documentation leads somewhere, in private code too.
+/// Every link of README and the pages leads somewhere, and every page is in the table of contents once.
+fn pages() -> Result<Outcome> {
+    let found = faults::of_pages(&workspace_dir())?;
+    ensure!(found.is_empty(), "\n{}", found.join("\n"));
+    Ok(Outcome::Passed)
+}
+
+/// Every link of the documentation of the code leads somewhere, in private code too.
 fn documentation() -> Result<Outcome> {
     // The pages are for whoever works on rsys: they show private items, so links to these are good.
     let flags = "-D warnings -A rustdoc::private_intra_doc_links";

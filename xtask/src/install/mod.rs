@@ -3,7 +3,6 @@
 //! Programs go without their symbols, which stand in `.debug` folders beside them, where debuggers look. A list of all that was put
 //! there makes it possible to take it away again.
 
-mod documents;
 mod licences;
 mod list;
 mod symbols;
@@ -20,6 +19,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 pub use self::list::List;
+use crate::documents;
 use crate::steps::{PROGRAMS, build_packages, say, target_dir, workspace_dir};
 
 /// Built files, and where they go.

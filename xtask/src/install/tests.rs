@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{BUILT, Extras, documents, install, uninstall};
+use super::{BUILT, Extras, install, uninstall};
+use crate::documents;
 use crate::steps::{has_program, target_dir};
 
 /// Everything below a folder, as paths relative to it.
