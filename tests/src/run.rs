@@ -120,6 +120,16 @@ impl Run {
         self
     }
 
+    /// Nothing to run: for options that bring a command of their own.
+    #[must_use]
+    pub fn without_command(mut self) -> Self {
+        self.command = Some(Invocation {
+            words: Vec::new(),
+            env: Vec::new(),
+        });
+        self
+    }
+
     /// The working directory.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {

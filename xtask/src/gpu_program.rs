@@ -22,7 +22,11 @@ pub const SMALLEST: &str = "hsa";
 const DRIVER: &str = "/dev/kfd";
 
 /// The demo's program of the HSA runtime, its kernels, and how long these take.
-const TRAIN: [&str; 3] = ["demo_train.c", "demo_kernels.gfx90a.co", "demo_train.toml"];
+const TRAIN: [&str; 3] = [
+    "tests/workloads/gpu/demo_train.c",
+    "packaging/demo/kernels.gfx90a.co",
+    "packaging/demo/kernels.toml",
+];
 /// Steps of a run.
 const STEPS: &str = "100";
 
@@ -241,7 +245,7 @@ impl Hsa {
 }
 
 fn demo_file(name: &str) -> PathBuf {
-    workspace_dir().join("tests/workloads/gpu").join(name)
+    workspace_dir().join(name)
 }
 
 /// The words that run what follows on so many simulated GPUs, which have been built.

@@ -45,6 +45,7 @@ pub const PROGRAMS: &[&str] = &[
     "rsys-sampler",
     "rsys-avail",
     "rsys-report",
+    "rsys-simgpu",
 ];
 
 /// Builds these packages and what they depend on, and nothing else.

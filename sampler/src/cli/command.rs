@@ -20,6 +20,8 @@ pub(super) const LIST_KEYS: &str = "list-keys";
 pub(super) const DRY_RUN: &str = "dry-run";
 /// The id of `--doctor`.
 pub(super) const DOCTOR: &str = "doctor";
+/// The id of `--demo`.
+pub(super) const DEMO: &str = "demo";
 /// The id of `--json`.
 pub(super) const JSON: &str = "json";
 /// The id of `--export-config`.
@@ -186,6 +188,10 @@ fn questions() -> Vec<Arg> {
             DOCTOR,
             "Run nothing: say what would be recorded here with these options, how well, and what helps; of a command or of a process \
              by its number, if there is one",
+        ),
+        flag(
+            DEMO,
+            "Record a small program that rsys brings, on the processor and on a GPU, which is simulated where there is none; other options change how",
         ),
         Arg::new(DUMP)
             .long("dump")

@@ -9,7 +9,7 @@ pub(super) const USUAL_HEADING: &str = "Used most";
 pub(super) const ORIGINAL_HEADING: &str = "For command lines of the original";
 
 /// The ids of the options that most people use, in the order in which they are listed.
-pub(super) const USUAL: [&str; 19] = [
+pub(super) const USUAL: [&str; 20] = [
     "SAMPLING_FREQ",
     "INCLUDE_BACKENDS",
     "SAMPLING_REALTIME",
@@ -27,6 +27,7 @@ pub(super) const USUAL: [&str; 19] = [
     "preset",
     "dry-run",
     "doctor",
+    "demo",
     "VERBOSE",
     "quiet",
 ];

@@ -8,6 +8,7 @@
 mod answers;
 mod command;
 mod completions;
+mod demo;
 mod early_exit;
 mod greedy;
 mod help;
@@ -114,6 +115,10 @@ fn parse_with(
         .map_err(|error| CliExit::from_clap(error, monochrome))?;
     if let Some(answer) = answers::without_settings(&matches, monochrome) {
         return Err(answer);
+    }
+    if matches.get_flag(command::DEMO) {
+        let has_command = matches.contains_id(command::COMMAND);
+        return Err(demo::instead(&arguments, has_command));
     }
     let mut sources = sources.clone();
     if let Some(names) = matches.get_many::<String>("CONFIG_FILE") {

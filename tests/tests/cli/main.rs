@@ -5,6 +5,7 @@ mod avail;
 mod closing;
 mod command_line;
 mod completions;
+mod demo;
 mod doctor;
 mod names;
 mod nothing;

@@ -237,13 +237,13 @@ fn copies_whose_signals_are_set_anew_are_told() -> TestResult {
 #[test]
 fn the_program_of_the_demo_is_told_whole_and_by_its_lines() -> TestResult {
     skip_if_missing!(Stack::Debian12.missing());
-    let folder = workspace_dir().join("tests/workloads/gpu");
-    let configuration = std::fs::read_to_string(folder.join("demo_train.toml"))?;
+    let folder = workspace_dir().join("packaging/demo");
+    let configuration = std::fs::read_to_string(folder.join("kernels.toml"))?;
     let machine = Machine::new(Stack::Debian12)?
         .gpus(2)
         .config(&configuration)?;
     let program = hsa_program("demo_train")?
-        .arg(folder.join("demo_kernels.gfx90a.co"))
+        .arg(folder.join("kernels.gfx90a.co"))
         .arg("25");
     let outcome = Run::new()
         .options(["-I", "rocm", "hsa", "-f", "1000", "--realtime"])

@@ -12,7 +12,7 @@ use rsys_tests::{
     target_dir,
 };
 
-/// README says so.
+/// README says so, and docs/install.md.
 const FLOOR: [u32; 3] = [2, 17, 0];
 
 /// What the C library of the floor consists of, and the compiler's own library.
@@ -90,7 +90,10 @@ fn what_is_built_needs_an_old_c_library_only() -> TestResult {
     let [parallel, locks] = ["librsys_agent_parallel.so", "librsys_agent_locks.so"]
         .map(|name| agent.with_file_name(name));
     let agents = [agent, parallel, locks];
-    let programs = [sampler()?, avail()?, report()?];
+    // The last two are the demo's.
+    let [simulator, driver] =
+        ["rsys-simgpu", "librsys_simgpu.so"].map(|name| target_dir().join("release").join(name));
+    let programs = [sampler()?, avail()?, report()?, simulator, driver];
     for path in agents.iter().chain(&programs) {
         let needs = needs(path)?;
         let shown = path.display();

@@ -51,9 +51,10 @@ fn shown(page: &str, text: &str) -> Vec<Shown> {
     found
 }
 
-/// Whether a piece of code is a form of command lines, or what a run says at its end.
+/// Whether a piece of code is a form of command lines, or what our programs say.
 fn is_none(part: &str) -> bool {
-    part.contains("[OPTIONS]") || part.trim_start().starts_with("rsys: ")
+    let said = ["rsys: ", "note: "];
+    part.contains("[OPTIONS]") || said.iter().any(|said| part.trim_start().starts_with(said))
 }
 
 /// What is called in a simple command, if it is ours: behind launchers and variables.

@@ -30,6 +30,9 @@ const BUILT: &[(&str, &str)] = &[
     ("librsys_agent.so", "lib/librsys_agent.so"),
     ("librsys_agent_parallel.so", "lib/librsys_agent_parallel.so"),
     ("librsys_agent_locks.so", "lib/librsys_agent_locks.so"),
+    // For the demo.
+    ("rsys-simgpu", "lib/rsys/rsys-simgpu"),
+    ("librsys_simgpu.so", "lib/rsys/librsys_simgpu.so"),
 ];
 
 /// Files of the repository, and where they go; to them come all documents that the first one leads to.
@@ -60,6 +63,18 @@ const SHARED: &[(&str, &str)] = &[
     (
         "user/python/rsys/_tables.py",
         "share/rsys/python/rsys/_tables.py",
+    ),
+    ("packaging/demo/demo.py", "share/rsys/demo/demo.py"),
+    ("packaging/demo/train.py", "share/rsys/demo/train.py"),
+    ("packaging/demo/hip_gpu.py", "share/rsys/demo/hip_gpu.py"),
+    ("packaging/demo/hsa_gpu.py", "share/rsys/demo/hsa_gpu.py"),
+    (
+        "packaging/demo/kernels.toml",
+        "share/rsys/demo/kernels.toml",
+    ),
+    (
+        "packaging/demo/kernels.gfx90a.co",
+        "share/rsys/demo/kernels.gfx90a.co",
     ),
     ("user/fortran/rsys.f90", "share/rsys/fortran/rsys.f90"),
 ];

@@ -61,6 +61,7 @@ impl Place<'_> {
         tools::run((self.command)("rsys-report").args(["html", &output, "-o", &page]))?;
         let page = fs::read_to_string(outside.join("report.html"))?;
         ensure!(page.contains("burn"), "the page does not name `burn`");
+        self.show_demo()?;
         for name in ["rsys-sample", "rsys-report", "rsys-avail"] {
             let said = tools::run((self.command)(name).arg("--version"))?;
             ensure!(said.trim() == format!("{name} {VERSION}"), "{name}: {said}");
@@ -70,6 +71,25 @@ impl Place<'_> {
         }
         fs::remove_dir_all(outside.join("traces"))?;
         Ok(start.elapsed().as_secs_f64())
+    }
+
+    /// Runs the demo, which is found wherever the package has put it.
+    fn show_demo(&self) -> Result<()> {
+        let (outside, inside) = &self.folder;
+        let mut sample = (self.command)("rsys-sample");
+        // For a GPU, something would be fetched, and stay.
+        sample.env("RSYS_DEMO_DEVICE", "processor");
+        sample.args(["--demo", "-o"]).arg(inside.join("demo"));
+        let done = sample
+            .output()
+            .with_context(|| format!("cannot start {sample:?}"))?;
+        let said = String::from_utf8_lossy(&done.stderr);
+        ensure!(
+            done.status.success() && said.contains("(train.py)"),
+            "{sample:?}: {}: {said}",
+            done.status
+        );
+        Ok(fs::remove_dir_all(outside.join("demo"))?)
     }
 
     /// Runs the original's names: each says once which program it is.

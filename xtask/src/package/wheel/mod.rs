@@ -94,7 +94,7 @@ fn old_names(tree: &Path, output: &Path) -> Result<PathBuf> {
     pack(&about, tree, output)
 }
 
-/// Where a file of an installation is in the wheel. Documents, manual pages and completions are not in it: pip would leave the folders behind
+/// Where a file of an installation is in the wheel: the demo keeps its place beside `bin`. Documents, manual pages and completions are not in it: pip would leave the folders behind
 /// that they need outside of the package, and the programs print them (`--man`, `--completions`).
 fn place_in_wheel(place: &Path) -> Option<PathBuf> {
     let licences = format!("rsys-{VERSION}.dist-info/licenses");
@@ -106,6 +106,9 @@ fn place_in_wheel(place: &Path) -> Option<PathBuf> {
         text if text.starts_with("share/rsys/LICENSE") || name == "THIRD-PARTY.txt" => {
             Some(Path::new(&licences).join(name))
         }
+        // A megabyte, of which a wheel has none to spare.
+        text if text.starts_with("lib/rsys/") => None,
+        text if text.starts_with("share/rsys/demo/") => Some(Path::new("rsys").join(place)),
         text if text.starts_with("share/") => None,
         _ => Some(Path::new("rsys").join(place)),
     }
