@@ -73,7 +73,9 @@ fn lay_out(root: &Path, folder: &Path) -> Result<()> {
             .with_context(|| format!("cannot copy {}", file.display()))?;
     }
     let contents = documents::read(root, Path::new(CONTENTS))?;
-    fs::write(sources.join("SUMMARY.md"), from_root(&contents)?)?;
+    // Pages link to the contents, too.
+    let contents = format!("{}\n[All pages]({CONTENTS})\n", from_root(&contents)?);
+    fs::write(sources.join("SUMMARY.md"), contents)?;
     fs::copy(root.join("docs/book.toml"), folder.join("book.toml")).context("docs/book.toml")?;
     Ok(())
 }
