@@ -22,6 +22,7 @@ use crate::sources::gpu::hsa::table;
 use crate::sources::gpu::hsa::watch;
 use crate::sources::gpu::instant;
 use crate::sources::gpu::threads;
+use crate::state;
 use crate::state::departure;
 use crate::sys;
 use crate::sys::lock::Lock;
@@ -179,7 +180,7 @@ fn note_kernels_in_flight() {
         if let Some(kernel) = unsafe { &*list }.first_kernel() {
             kernel_counters::for_each(|gpu| {
                 if gpu.agent() == kernel.agent {
-                    gpu.beside.in_flight(kernel);
+                    gpu.beside.in_flight(kernel.queue_number, kernel.sequence);
                 }
             });
         }
@@ -208,8 +209,22 @@ pub fn flush(wait: bool) {
     }
 }
 
+/// Has [`end_counting`] called before the destructors of AMD's library of counters, which was just loaded.
+pub fn register_end_of_counting() {
+    extern "C" fn before_destructors() {
+        if state::is_own_process() {
+            end_counting();
+        }
+    }
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.swap(true, Ordering::Relaxed) {
+        // SAFETY: a function without arguments.
+        unsafe { libc::atexit(before_destructors) };
+    }
+}
+
 /// AMD's library of counters is about to end with the process: records what completes soon, and has it called no more.
-pub fn end_counting() {
+fn end_counting() {
     if crate::sources::gpu::hsa::is_recording() {
         flush(true);
     }
@@ -385,7 +400,7 @@ fn finish_timed(
             }
             None
         }
-        Some(counting) => match counting.verdict(operation, times, now) {
+        Some(counting) => match counting.verdict(operation.queue_number, times, now) {
             Verdict::Alone => {
                 let counts = counting.counts();
                 counting.release();

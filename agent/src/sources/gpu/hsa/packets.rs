@@ -16,7 +16,7 @@ use rsys_wire::ring::RingCount;
 use crate::channel::counters;
 use crate::events;
 use crate::sources::gpu::hsa::abi::{
-    AGENT_DISPATCH, KERNEL_DISPATCH, Layout, Packet, SUCCESS, Signal, Writer,
+    AGENT_DISPATCH, KERNEL_DISPATCH, Layout, Packet, Signal, Writer,
 };
 use crate::sources::gpu::hsa::collector;
 use crate::sources::gpu::hsa::kernel_counters::{self, Counting};
@@ -95,7 +95,8 @@ pub unsafe extern "C" fn on_packets(
         }
         let counting = counters
             .filter(|_| packet.kind() == KERNEL_DISPATCH)
-            .and_then(|gpu| gpu.take(packet.kernel_object, batch.counted));
+            .filter(|_| names::is_counted(packet.kernel_object))
+            .and_then(|gpu| gpu.take(batch.counted, collector::wake));
         let seen = state.see(&mut packet, first.wrapping_add(index as u64), counting);
         match counting {
             Some(counting) if seen.is_recorded => {
@@ -228,7 +229,8 @@ impl State {
     /// A ticket with a signal of ours that is armed.
     fn take(&self) -> Option<(Ticket, u64)> {
         let ticket = operations::take()?;
-        let Some((handle, signal)) = operations::node(ticket)?.own_signal(make_signal) else {
+        let Some((handle, signal)) = operations::node(ticket)?.own_signal(table::make_signal)
+        else {
             operations::give_back(ticket);
             return None;
         };
@@ -345,16 +347,4 @@ impl State {
             counting,
         }
     }
-}
-
-/// A signal that only GPUs complete: none of the kernel's events is spent on it. 0 when there is none.
-pub fn make_signal() -> u64 {
-    const GPU_ONLY: u64 = 1;
-    let mut handle = 0;
-    let Some(make) = table::amd_signal_create::get() else {
-        return 0;
-    };
-    // SAFETY: no consumers are named, and there is room for the handle.
-    let made = unsafe { make(1, 0, std::ptr::null(), GPU_ONLY, &raw mut handle) };
-    if made == SUCCESS { handle } else { 0 }
 }

@@ -213,8 +213,11 @@ impl State {
         let size = unsafe { (*made).size };
         self.depth.reset(size);
         self.tags.reset(size);
-        self.counters
-            .store(kernel_counters::of_gpu(gpu.handle), Ordering::Release);
+        let counters = kernel_counters::of_gpu(gpu.handle);
+        if !counters.is_null() {
+            collector::register_end_of_counting();
+        }
+        self.counters.store(counters, Ordering::Release);
         self.queue.store(made, Ordering::Release);
         // SAFETY: as above.
         let doorbell = unsafe { (*made).doorbell };

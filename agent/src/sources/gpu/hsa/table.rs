@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::sources::gpu::hsa::abi::{
     AgentCallback, Layout, PacketHandler, Pitched, Queue, QueueCallback, ROOT_BYTES_LEAST,
-    ROOT_BYTES_WITH_TOOLS, RootTable, ScratchEvent, Size3, Status, SymbolCallback,
+    ROOT_BYTES_WITH_TOOLS, RootTable, SUCCESS, ScratchEvent, Size3, Status, SymbolCallback,
     SystemEventHandler, TableHead, Times,
 };
 
@@ -216,4 +216,16 @@ functions! {
     scratch_free_end = Tools[40, 40]: fn(*const ScratchEvent) -> Status;
     scratch_reclaim_start = Tools[48, 48]: fn(*const ScratchEvent) -> Status;
     scratch_reclaim_end = Tools[56, 56]: fn(*const ScratchEvent) -> Status;
+}
+
+/// A signal that only GPUs complete: none of the kernel's events is spent on it. 0 when there is none.
+pub fn make_signal() -> u64 {
+    const GPU_ONLY: u64 = 1;
+    let mut handle = 0;
+    let Some(make) = amd_signal_create::get() else {
+        return 0;
+    };
+    // SAFETY: no consumers are named, and there is room for the handle.
+    let made = unsafe { make(1, 0, std::ptr::null(), GPU_ONLY, &raw mut handle) };
+    if made == SUCCESS { handle } else { 0 }
 }

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::events;
 use crate::sources::gpu::hsa::kernel_counters;
 use crate::sources::gpu::hsa::kernel_counters::gpu::Counting;
-use crate::sources::gpu::hsa::operations::Operation;
 
 /// Ended kernels that are remembered.
 const RECENT: usize = 1024;
@@ -86,10 +85,10 @@ impl Beside {
     }
 
     /// The first kernel in flight of a queue. Only for the holder of the collector's lock.
-    pub fn in_flight(&self, operation: &Operation) {
+    pub fn in_flight(&self, queue: u32, sequence: u64) {
         self.with_known(|known| match known.oldest.get_mut(known.oldest_used) {
             Some(place) => {
-                *place = (operation.queue_number, operation.sequence);
+                *place = (queue, sequence);
                 known.oldest_used = known.oldest_used.wrapping_add(1);
             }
             None => known.has_more = true,
@@ -131,10 +130,10 @@ impl Beside {
 
 impl Counting {
     /// What becomes of the values of a kernel that has ended, with these ticks. Only for the holder of the collector's lock.
-    pub fn verdict(&self, operation: &Operation, (start, end): (u64, u64), now_ns: u64) -> Verdict {
+    pub fn verdict(&self, queue: u32, (start, end): (u64, u64), now_ns: u64) -> Verdict {
         let beside = &self.gpu().beside;
         if !self.has_ended() {
-            beside.ended(operation.queue_number, (start, end));
+            beside.ended(queue, (start, end));
         }
         let (ended_ns, newest) = self.ended(now_ns);
         if !kernel_counters::is_on() {
@@ -147,7 +146,6 @@ impl Counting {
                 false => Verdict::Unknown,
             };
         };
-        let queue = operation.queue_number;
         let is_open = beside.may_have_neighbour(queue, newest);
         if is_open && !is_late {
             return Verdict::Unknown;

@@ -8,13 +8,11 @@ use rsys_wire::counter_library::{CommandMemory, CommandPackets, Event, Registere
 use rsys_wire::kernel_counters::{CounterSet, KernelCounts, MOST_EVENTS};
 
 use crate::sources::gpu::hsa::abi::{Packet, Signal};
-use crate::sources::gpu::hsa::collector;
 use crate::sources::gpu::hsa::kernel_counters;
 use crate::sources::gpu::hsa::kernel_counters::beside::Beside;
 use crate::sources::gpu::hsa::kernel_counters::load::{Loaded, zeroed};
 use crate::sources::gpu::hsa::kernel_counters::say;
-use crate::sources::gpu::hsa::names;
-use crate::sources::gpu::hsa::packets;
+use crate::sources::gpu::hsa::table;
 use crate::state;
 use crate::sys;
 use crate::sys::lock::Lock;
@@ -195,7 +193,7 @@ impl GpuCounters {
             if !kernel_counters::is_on() {
                 return None;
             }
-            let signal = packets::make_signal();
+            let signal = table::make_signal();
             let library = &self.loaded.library;
             let (handle, commands) = library
                 .commands(&self.registered, events, &self.memory)
@@ -218,16 +216,16 @@ impl GpuCounters {
     }
 
     /// Commands for a kernel that is about to be submitted, if it is to be counted. `in_batch` are those for kernels that are submitted together with it.
-    pub fn take(&'static self, kernel_object: u64, in_batch: usize) -> Option<Counting> {
+    pub fn take(&'static self, in_batch: usize, wake: impl Fn()) -> Option<Counting> {
         let settings = state::settings();
-        if !names::is_counted(kernel_object) || in_batch >= SLOTS {
+        if in_batch >= SLOTS {
             return None;
         }
         let met = self.met.fetch_add(1, Ordering::Relaxed);
         if !met.is_multiple_of(u64::from(settings.counted_every.max(1))) {
             return None;
         }
-        let slot = self.free_slot().or_else(|| self.wait_for_slot())?;
+        let slot = self.free_slot().or_else(|| self.wait_for_slot(wake))?;
         self.is_hopeless.store(false, Ordering::Relaxed);
         if self.make(slot).is_none() {
             slot.is_taken.store(false, Ordering::Release);
@@ -259,11 +257,11 @@ impl GpuCounters {
     }
 
     /// A program that launches faster than kernels run waits here, as it does when its queue is full.
-    fn wait_for_slot(&'static self) -> Option<&'static Slot> {
+    fn wait_for_slot(&'static self, wake: impl Fn()) -> Option<&'static Slot> {
         let since = sys::boottime_ns();
         while !self.is_hopeless.load(Ordering::Relaxed) && crate::sources::gpu::hsa::is_recording()
         {
-            collector::wake();
+            wake();
             sys::nap(NAP_NS);
             let free = self.free_slot();
             if free.is_some() {

@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use rsys_wire::counter_library::{CounterLibrary, Handle, NAME, Runtime};
 
 use crate::interpose::libraries;
-use crate::sources::gpu::hsa::collector;
 use crate::sources::gpu::hsa::kernel_counters::say;
 use crate::sources::gpu::hsa::table;
-use crate::state;
 use crate::sys;
 use crate::sys::guard;
 use crate::sys::text::Text;
@@ -128,19 +126,7 @@ fn open() -> Option<*mut c_void> {
 fn open_at(path: &CStr) -> Option<*mut c_void> {
     // SAFETY: a name with its NUL; its functions are called only as their headers say.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if handle.is_null() {
-        return None;
-    }
-    // Called before the library's destructors, for it is registered after them.
-    // SAFETY: a function without arguments.
-    unsafe { libc::atexit(before_destructors) };
-    Some(handle)
-}
-
-extern "C" fn before_destructors() {
-    if state::is_own_process() {
-        collector::end_counting();
-    }
+    (!handle.is_null()).then_some(handle)
 }
 
 /// What the loader says of its last failure, which is not the program's: its bytes.
