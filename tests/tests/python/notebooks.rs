@@ -71,6 +71,12 @@ fn seconds_of(traces: &Path, function: &str) -> Result<f64> {
     answer["rows"][0]["s"].as_f64().context("seconds")
 }
 
+/// Whether a part that used 0.4 s of CPU time can have these seconds. Where processors are short a sample stands for up to 150 ms, and a thread ends
+/// with some of its time told by none.
+fn is_of_part(seconds: f64) -> bool {
+    (0.1..0.5).contains(&seconds)
+}
+
 /// The text behind `NAME=` in what a program printed.
 fn printed(outcome: &Outcome, name: &str) -> Result<String> {
     let start = format!("{name}=");
@@ -102,8 +108,7 @@ fn a_part_of_a_program_is_recorded_by_attaching() -> TestResult {
             let traces = PathBuf::from(printed(&outcome, name)?);
             ensure!(traces.starts_with(folder.path()), "{what}: {traces:?}");
             let part = seconds_of(&traces, "part")?;
-            // The first and the last samples are taken as the profiler comes and goes.
-            ensure!((0.3..0.5).contains(&part), "{what}: {name}: {part} s");
+            ensure!(is_of_part(part), "{what}: {name}: {part} s");
             for function in ["before", "after"] {
                 let others = seconds_of(&traces, function)?;
                 ensure!(others == 0.0, "{what}: {name}: {function}: {others} s");
@@ -125,7 +130,7 @@ fn a_part_of_a_program_is_recorded_by_the_profiler_that_runs_it() -> TestResult 
         let traces = outcome.files();
         let traces = traces.first().with_context(|| outcome.story())?;
         let part = seconds_of(traces, "part")?;
-        ensure!((0.3..0.5).contains(&part), "{what}: {part} s");
+        ensure!(is_of_part(part), "{what}: {part} s");
         for function in ["before", "after"] {
             ensure!(seconds_of(traces, function)? == 0.0, "{what}: {function}");
         }
@@ -159,7 +164,8 @@ fn what_cannot_be_attached_to_is_told_in_the_profilers_words() -> TestResult {
     let outcome = run_plain(program.env("PATH", search_path()?))?;
     let told = printed(outcome.expect_success(), "refused")?;
     ensure!(told.contains("another rsys-sample records it"), "{told}");
-    ensure!(seconds_of(Path::new(&printed(&outcome, "with")?), "part")? > 0.3);
+    let part = seconds_of(Path::new(&printed(&outcome, "with")?), "part")?;
+    ensure!(is_of_part(part), "{part} s");
     // Without the programs there is a way to get them.
     let outcome = run("/nonsense".into())?;
     let told = printed(&outcome, "told")?;
