@@ -271,10 +271,7 @@ impl Straggler {
 
     /// The ranks and times of which clocks would be of interest and are not known.
     pub(crate) fn without_clocks(&self, matching: &Matching) -> Vec<(ProcessId, Vec<(u64, u64)>)> {
-        if !self
-            .cause()
-            .is_some_and(|cause| cause.key == LONGER_KERNELS)
-        {
+        if self.cause().is_none_or(|cause| cause.key != LONGER_KERNELS) {
             return Vec::new();
         }
         let has_none = |id: &ProcessId| {
