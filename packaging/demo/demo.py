@@ -100,6 +100,18 @@ def simulated(profiler):
     return words, environment
 
 
+def has_gpu():
+    """Whether a GPU is there and can be used: the driver is on many desktops without ROCm."""
+    if not os.path.exists(DRIVER):
+        return False
+    try:
+        run([sys.executable, PROGRAM, "hip", "0"])
+    except NotHere as why:
+        print(f"The AMD GPU of this machine cannot be used: {why}.")
+        return False
+    return True
+
+
 def choose(profiler):
     """What train.py trains on, with words and environment in front of rsys-sample."""
     chosen = os.environ.pop("RSYS_DEMO_DEVICE", None)
@@ -107,7 +119,7 @@ def choose(profiler):
         raise SystemExit(f"demo: RSYS_DEMO_DEVICE is one of {', '.join(BACKENDS)}, not {chosen}")
     if chosen == "processor":
         return "processor", [], os.environ
-    if chosen == "hip" or chosen is None and os.path.exists(DRIVER):
+    if chosen == "hip" or chosen is None and has_gpu():
         print("The program trains on an AMD GPU.")
         return "hip", [], os.environ
     try:
@@ -115,7 +127,7 @@ def choose(profiler):
     except NotHere as why:
         if chosen:
             raise SystemExit(f"demo: no GPU can be simulated: {why}") from why
-        print(f"No AMD GPU is there, and none can be simulated: {why}.\nThe program trains on the processor.")
+        print(f"There is no AMD GPU to use, and none can be simulated: {why}.\nThe program trains on the processor.")
         return "processor", [], os.environ
     print("The GPU is SIMULATED: the HSA runtime is the real one, but kernels do nothing and take the time that they are told to.")
     return "simulated", words, environment

@@ -111,7 +111,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Hardware counters that are recorded of each kernel; kernels of a queue run one after the other then",
     )
     .details(
-        "Named as those of GPU_EVENTS. Kernels are recorded at the queues of the HSA runtime then, whatever GPU_SOURCE = auto would choose.          docs/gpu-counters.md explains them.",
+        "Named as those of GPU_EVENTS. Kernels are recorded at the queues of the HSA runtime then, whatever GPU_SOURCE = auto would choose. \
+         docs/gpu-counters.md explains them.",
     )
     .option(None, "gpu-counters", "LIST"),
     Setting::new(

@@ -31,6 +31,15 @@ _users = 0
 _last = None
 
 
+def _forget():
+    """A child of a fork is not recorded as its parent is, and may have been made while another thread held the lock."""
+    global _lock, _current, _users
+    _lock, _current, _users = threading.Lock(), None, 0
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
 def last():
     """The newest `profile` of this process that has ended; None if there is none. `%%rsys` makes one for each cell."""
     return _last
@@ -52,11 +61,9 @@ class profile:
     def __enter__(self):
         global _current, _users
         with _lock:
-            # A child of a fork is none of those that its parent records.
-            if _current is None or _current.pid != os.getpid():
+            if _current is None:
                 is_recorded_from_outside = rsys._pause is not None
                 _current = _Resumed() if is_recorded_from_outside else _Attached(self._words, self._output)
-                _users = 0
             _users += 1
             self._recording = _current
         return self
@@ -64,7 +71,7 @@ class profile:
     def __exit__(self, *_):
         global _current, _users, _last
         with _lock:
-            if self._recording is not _current or _current.pid != os.getpid():
+            if self._recording is not _current:
                 return False
             _users -= 1
             if _users == 0:
@@ -143,7 +150,6 @@ class _Resumed:
     lines = ("recorded by the rsys-sample that runs this program: it writes the trace, and its table, when the program ends",)
 
     def __init__(self):
-        self.pid = os.getpid()
         self.was_paused = not rsys.is_recording()
         rsys.resume()
 

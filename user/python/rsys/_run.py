@@ -66,8 +66,11 @@ def report_lines(words):
             for line in process.stdout:
                 has_answer = True
                 yield line
+        except BaseException:
+            # Ctrl-C, or a reader that needs no more lines: it may not write again for long.
+            process.kill()
+            raise
         finally:
-            # Whoever needs no more lines leaves; rsys-report ends then, too.
             process.stdout.close()
             code = process.wait()
         complaints.seek(0)

@@ -45,11 +45,11 @@ pub fn make(stage: &Stage, output: &Path) -> Result<Vec<PathBuf>> {
     Ok(made)
 }
 
-/// Libraries of 64 bits have a folder of their own there.
+/// Libraries of 64 bits have a folder of their own there; what only programs of ours use stays in `lib/rsys`.
 fn place_on_fedora(place: &Path) -> PathBuf {
     let usr = Path::new("usr");
     match place.strip_prefix("lib") {
-        Ok(rest) => usr.join("lib64").join(rest),
-        Err(_) => usr.join(place),
+        Ok(rest) if !rest.starts_with("rsys") => usr.join("lib64").join(rest),
+        _ => usr.join(place),
     }
 }
