@@ -1,11 +1,12 @@
 //! What rules are about: GPUs and processes, with the numbers of finished tables. Nothing is measured here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::compared::{Compared, Reported, compared};
 use super::owners::{Host, Owner, Span, host_of, hosts};
 use super::places::without_line;
 use super::processes::{Process, one_for_each_owner, process};
+use super::used::Used;
 use crate::table::Answer;
 use crate::table::view::{View, rows, tidy};
 
@@ -49,6 +50,8 @@ pub(super) struct Gpu {
     pub(super) owner: Owner,
     /// Its number.
     pub(super) number: u64,
+    /// Of those with the same owner and number, which are further recordings, it is the first.
+    pub(super) is_first: bool,
     pub(super) span: Span,
     /// Records of kernels and fills, and of copies.
     pub(super) kernels: u64,
@@ -139,30 +142,8 @@ pub(super) struct Copying {
     pub(super) blocked_ns: u64,
 }
 
-/// The tables of how well the time of GPUs was used.
-#[derive(Debug, Default)]
-pub(super) struct Used<'a> {
-    /// By operator, shapes, types and GPU.
-    pub(super) operators: Vec<View<'a>>,
-    pub(super) devices: Vec<View<'a>>,
-    pub(super) reasons: Vec<View<'a>>,
-    pub(super) chains: Vec<View<'a>>,
-    pub(super) repeats: Vec<View<'a>>,
-}
-
-impl<'a> Used<'a> {
-    fn of(answer: Option<&'a Answer>) -> Self {
-        Self {
-            operators: rows(answer, "efficiency"),
-            devices: rows(answer, "efficiency_devices"),
-            reasons: rows(answer, "efficiency_reasons"),
-            chains: rows(answer, "efficiency_chains"),
-            repeats: rows(answer, "efficiency_repeats"),
-        }
-    }
-}
-
 /// All that rules may look at.
+#[cfg_attr(test, derive(Default))]
 pub(super) struct Facts<'a> {
     pub(super) gpus: Vec<Gpu>,
     pub(super) processes: Vec<Process>,
@@ -215,7 +196,7 @@ impl<'a> Facts<'a> {
         Self {
             run_ns: lives.chain(spans).max().unwrap_or(0),
             compared: asked("collectives").map(|answer| compared(answer, &gpus, &hosts)),
-            used: Used::of(asked("efficiency")),
+            used: Used::of(asked("efficiency"), &hosts),
             blocking_copies: copying(&rows(answer("copies"), "blocking_copies"), &hosts),
             blocked_async_copies: copying(&rows(answer("pauses"), "blocked_async_copies"), &hosts),
             copies: rows(answer("copies"), "copies"),
@@ -291,6 +272,7 @@ fn gpus(
     let devices = rows(timeline, "devices");
     // A GPU that was recorded several times has a row in each table for every recording in which it worked.
     let mut recordings: BTreeMap<(Owner, u64), usize> = BTreeMap::new();
+    let mut known: BTreeSet<(Owner, u64)> = BTreeSet::new();
     let devices = devices.iter().map(|view| {
         let same = |other: &&View<'_>| key(other, hosts) == key(view, hosts);
         let recording = recordings.entry(key(view, hosts)).or_default();
@@ -305,6 +287,7 @@ fn gpus(
         Gpu {
             owner,
             number: view.count("device"),
+            is_first: known.insert(key(view, hosts)),
             span: Span {
                 start_ns: view.count("start_ns"),
                 duration_ns: view.count("total_ns"),

@@ -7,6 +7,7 @@
 //! | `facts` | the GPUs, and all else that rules are about, with the numbers of those tables |
 //! | `owners` | hosts, times on their clocks, whose something is |
 //! | `processes` | the processes |
+//! | `used` | how well the time of each GPU was used, by operator |
 //! | `places` | functions, lines and locks as answers write them |
 //! | `rule` | what a rule is, and when a time is worth a finding |
 //! | `rules` | the rules, in groups |
@@ -20,6 +21,7 @@ mod places;
 mod processes;
 mod rule;
 mod rules;
+mod used;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

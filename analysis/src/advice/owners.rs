@@ -40,7 +40,7 @@ pub(super) struct Host {
     pub(super) start_ns: u64,
 }
 
-/// The hosts of processes; one without a name if there are none.
+/// The hosts of processes, by name; one without a name if there are none.
 pub(super) fn hosts(lives: &[View<'_>]) -> Vec<Host> {
     let mut starts: BTreeMap<&str, u64> = BTreeMap::new();
     for view in lives {
@@ -64,9 +64,9 @@ pub(super) fn host_of(view: &View<'_>, hosts: &[Host]) -> usize {
     host_named(view.text("host"), hosts)
 }
 
-/// The place of a host; the first if it is not among them.
+/// The place of a host among those that [`hosts`] has put in order; the first if it is not among them.
 pub(super) fn host_named(name: &str, hosts: &[Host]) -> usize {
-    let found = hosts.iter().position(|host| host.name == name);
+    let found = hosts.binary_search_by(|host| host.name.as_str().cmp(name));
     found.unwrap_or(0)
 }
 

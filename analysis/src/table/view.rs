@@ -26,8 +26,21 @@ fn views(table: &Table) -> Vec<View<'_>> {
     rows.map(|row| View { table, row }).collect()
 }
 
+#[cfg(test)]
+thread_local! {
+    static CELLS_READ: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// How many cells this thread has read, for tests of how much work something is.
+#[cfg(test)]
+pub(crate) fn cells_read() -> u64 {
+    CELLS_READ.get()
+}
+
 impl<'a> View<'a> {
     fn cell(&self, key: &str) -> &'a Cell {
+        #[cfg(test)]
+        CELLS_READ.set(CELLS_READ.get() + 1);
         let found = self.table.columns.iter().position(|one| one.key == key);
         debug_assert!(found.is_some(), "no column {key} in {}", self.table.key);
         found
