@@ -220,16 +220,16 @@ fn is_small(row: &View<'_>) -> bool {
     is_short(row) && share.is_some_and(|share| share < SMALL)
 }
 
-/// The first dimension of matrices that is one off a multiple of 8 and has no small multiple. Those in front of the last two count products.
+/// The first of the last dimensions of matrices that is one off a multiple of 8 and has no small multiple: from row to row addresses then lose their alignment, while the
+/// number of rows is no matter.
 pub(super) fn odd_dimension(shapes: &str) -> Option<u64> {
     const LEAST: u64 = 64;
-    let matrices = shapes.split(']').filter_map(|shape| {
+    let mut lasts = shapes.split(']').filter_map(|shape| {
         let sizes = shape.rsplit('[').next()?.split(',');
         let sizes: Option<Vec<u64>> = sizes.map(|size| size.trim().parse().ok()).collect();
-        sizes.filter(|sizes| sizes.len() >= 2)
+        sizes.filter(|sizes| sizes.len() >= 2)?.pop()
     });
-    let mut sizes = matrices.flat_map(|sizes| sizes[sizes.len() - 2..].to_vec());
-    sizes.find(|size| *size > LEAST && matches!(size % 8, 1 | 7))
+    lasts.find(|size| *size > LEAST && matches!(size % 8, 1 | 7))
 }
 
 /// What would be saved of an operator that is far below the roofline. What goes over a link has the rules of copies.
@@ -247,8 +247,10 @@ mod tests {
         for (shapes, size) in [
             ("[64, 768], [768, 50257]", Some(50257)),
             ("[16, 63, 64], [16, 64, 65]", Some(65)),
-            ("[4097, 128], [128, 128]", Some(4097)),
-            // Neither a bias nor how many products there are.
+            ("[64, 4097], [4097, 128]", Some(4097)),
+            // Neither the number of rows, nor a bias, nor how many products there are.
+            ("[4097, 128], [128, 128]", None),
+            ("[16, 4097, 64], [16, 64, 128]", None),
             ("[50257], [64, 768], [768, 768]", None),
             ("[129, 64, 64], [129, 64, 64]", None),
             ("[64, 100], [100, 64]", None),

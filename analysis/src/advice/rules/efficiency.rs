@@ -20,8 +20,8 @@ pub(super) const RULES: [Rule; 5] = [
     },
     Rule {
         name: "odd_dimensions",
-        title: "products of matrices with a dimension one off a multiple of 8",
-        remedy: "pad the dimension (a vocabulary, hidden size or length) to the next multiple",
+        title: "products of matrices whose rows are one off a multiple of 8 long",
+        remedy: "pad the dimension (a vocabulary, a hidden size) to the next multiple",
         needs: &[Need::Gpus],
         judge: odd_dimensions,
     },

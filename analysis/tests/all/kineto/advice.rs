@@ -179,6 +179,10 @@ fn a_dimension_one_off_a_multiple_is_found_against_even_ones() {
         "aten::mm [4096, 4096], [4096, 4097] bf16",
         20.0 * 300e3 * (1.0 - shares(4097.0, 300.0) / shares(4096.0, 150.0)),
     );
+    // An odd number of rows is no matter.
+    let rows = "[[4097, 4096], [4096, 4096]]";
+    let advised_on = advised(&file(&[even, product(BF16, rows, 300)], 20));
+    assert!(found(&advised_on).is_empty(), "{advised_on:#}");
     // Nothing to compare with.
     let advised_on = advised(&file(&[product(BF16, odd, 300)], 20));
     assert!(found(&advised_on).is_empty(), "{advised_on:#}");
