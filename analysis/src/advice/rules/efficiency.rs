@@ -35,7 +35,7 @@ pub(super) const RULES: [Rule; 5] = [
     Rule {
         name: "unfused_operators",
         title: "elementwise operators read and write one tensor again and again",
-        remedy: "torch.compile, which fuses them; one kernel of Triton or HIP; for optimisers fused=True or foreach=True",
+        remedy: "torch.compile, which fuses them; one kernel of Triton or HIP; for optimisers fused=True (foreach=True saves launches, not bytes)",
         needs: &[Need::Gpus],
         judge: unfused_operators,
     },

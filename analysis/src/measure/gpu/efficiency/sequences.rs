@@ -1,7 +1,8 @@
 //! What calls of operators do one after the other, in the order in which a thread launched them: chains of elementwise operators, of which each reads what the one before it
 //! wrote, and equal products of matrices.
 //!
-//! Traces do not say which tensor it is. A chain goes on where one of the inputs has the dimensions and the bytes of what was written just before.
+//! Traces do not say which tensor it is. A chain goes on where one of the inputs has the dimensions and the bytes of what was written just before; not where an operator that
+//! writes in place is called again with equal arguments: a loop over equal tensors (gradients that are added up, an optimiser's parameters) reads nothing that was written before.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -83,6 +84,8 @@ type Sized = (Vec<u64>, u128);
 struct Elementwise {
     inputs: Vec<Sized>,
     output: Sized,
+    /// It writes the tensor that it reads, as `aten::add_` does.
+    is_in_place: bool,
     /// Read and written.
     bytes: u128,
 }
@@ -166,7 +169,9 @@ impl Sequences {
                 && self.chain.len() < LONGEST_CHAIN
                 && match (&**of_last, &**form) {
                     (Form::Elementwise(before), Form::Elementwise(now)) => {
-                        now.inputs.contains(&before.output)
+                        let is_again =
+                            (last.operator, last.arguments) == (step.operator, step.arguments);
+                        now.inputs.contains(&before.output) && !(before.is_in_place && is_again)
                     }
                     _ => false,
                 }
@@ -344,12 +349,15 @@ fn form_of(step: Step, works: &mut Works, model: &Model) -> Form {
         Category::Gemm => Form::Product,
         // A compiler has fused what it could.
         _ if name.starts_with("triton_") => Form::Other,
-        _ => elementwise(work, model.text(step.arguments)).map_or(Form::Other, Form::Elementwise),
+        _ => {
+            let found = elementwise(work, name, model.text(step.arguments));
+            found.map_or(Form::Other, Form::Elementwise)
+        }
     }
 }
 
 /// What an elementwise operator reads and writes, if the trace has all of it.
-fn elementwise(work: &Work, arguments: &str) -> Option<Elementwise> {
+fn elementwise(work: &Work, operator: &str, arguments: &str) -> Option<Elementwise> {
     let (read, written) = work.bytes.clone().ok()?;
     let arguments = Arguments::read(arguments).ok()?;
     let tensors = arguments.list.iter().filter_map(|argument| match argument {
@@ -368,6 +376,7 @@ fn elementwise(work: &Work, arguments: &str) -> Option<Elementwise> {
     (elements(&output) > 1 && written > 0).then_some(Elementwise {
         inputs,
         output: (output, written),
+        is_in_place: operator.ends_with('_'),
         bytes: read.saturating_add(written),
     })
 }
