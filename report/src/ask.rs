@@ -10,7 +10,7 @@ use rsys_analysis::measure::{Measure, Named};
 use rsys_analysis::pass_counted;
 use rsys_analysis::program::iteration_names::is_default_marker;
 use rsys_analysis::table::{Answer, Cell, Table};
-use rsys_traces::read::BytesRead;
+use rsys_traces::read::{BytesRead, foreign_kind};
 
 use crate::absent::{folded, of_nothing};
 use crate::cache;
@@ -92,14 +92,22 @@ pub(crate) fn read_once(
 /// When there is no trace. What is wrong with one is in the notes of the answer.
 pub(crate) fn ask(question: &Question) -> Result<(Answer, Writing)> {
     let inputs = question.inputs();
+    let mut measures = question.measures();
+    let is_without_types = matches!(question, Question::Advice(_)) && !may_have_types(inputs)?;
+    if is_without_types {
+        measures.retain(|(name, _)| *name != EFFICIENCY);
+    }
     let Measured {
         mut answers,
         cost,
         notes,
         files,
-    } = measured(inputs, question.measures(), question.is_default())?;
+    } = measured(inputs, measures, question.is_default())?;
     if let Question::Summary(_) | Question::Advice(_) = question {
         answers.extend(compared(inputs, &files, &answers));
+    }
+    if is_without_types {
+        answers.push((EFFICIENCY, Answer::default()));
     }
     let mut answer = match question {
         Question::Summary(inputs) => summary(answers, &cost, inputs),
@@ -117,6 +125,13 @@ pub(crate) fn ask(question: &Question) -> Result<(Answer, Writing)> {
         answer.closing = Some(cost);
     }
     Ok((answer, inputs.writing()))
+}
+
+/// Whether a file may say the types of operators' tensors, as PyTorch's profiler does. Without them advice judges nothing of how well the time of GPUs was used, and keeping
+/// each launch for that would be in vain. Traces in Perfetto's form, as ours are, have none.
+fn may_have_types(inputs: &Inputs) -> Result<bool> {
+    let (files, _) = inputs.files()?;
+    Ok(files.iter().any(|file| foreign_kind(file).is_some()))
 }
 
 /// How ranks waited for each other in collectives, if several have run some: advice judges that too. The traces are read once more for it, as far as there is no

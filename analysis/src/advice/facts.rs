@@ -196,7 +196,7 @@ impl<'a> Facts<'a> {
         Self {
             run_ns: lives.chain(spans).max().unwrap_or(0),
             compared: asked("collectives").map(|answer| compared(answer, &gpus, &hosts)),
-            used: Used::of(asked("efficiency"), &hosts),
+            used: Used::of(asked("efficiency"), asked("launch"), &hosts),
             blocking_copies: copying(&rows(answer("copies"), "blocking_copies"), &hosts),
             blocked_async_copies: copying(&rows(answer("pauses"), "blocked_async_copies"), &hosts),
             copies: rows(answer("copies"), "copies"),

@@ -74,7 +74,17 @@ pub(super) struct Used<'a> {
 }
 
 impl<'a> Used<'a> {
-    pub(super) fn of(answer: Option<&'a Answer>, hosts: &[Host]) -> Self {
+    /// From the answer to `efficiency`. One without tables is of traces that have no types: there `launch` knows whether operators launched anything.
+    pub(super) fn of(answer: Option<&'a Answer>, launch: Option<&Answer>, hosts: &[Host]) -> Self {
+        if answer.is_some_and(|answer| answer.tables.is_empty()) {
+            let operators = rows(launch, "gpu_operators");
+            return Self {
+                is_lacking: operators
+                    .iter()
+                    .any(|row| !row.text("framework").is_empty()),
+                ..Self::default()
+            };
+        }
         let by_gpu = |key: &str| {
             let mut gpus: BTreeMap<(Owner, u64), Vec<View<'a>>> = BTreeMap::new();
             for row in rows(answer, key) {
@@ -88,9 +98,12 @@ impl<'a> Used<'a> {
         let mut devices = by_gpu("efficiency_devices");
         let mut has_figures = false;
         let gpus = by_gpu("efficiency").into_iter().map(|(gpu, rows)| {
-            has_figures |= rows
-                .iter()
-                .any(|row| row.number("roofline_share").is_some());
+            // Copies say their bytes, whatever is known of operators.
+            let has_figure = |row: &View<'_>| {
+                row.text("category") != Category::Copy.name()
+                    && row.number("roofline_share").is_some()
+            };
+            has_figures |= rows.iter().any(has_figure);
             let chains = chains.remove(&gpu).unwrap_or_default();
             let mut small_products = repeats.remove(&gpu).unwrap_or_default();
             small_products.retain(is_small);

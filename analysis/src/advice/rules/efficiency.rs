@@ -322,7 +322,7 @@ mod tests {
         };
         let before = cells_read();
         let facts = Facts {
-            used: Used::of(Some(&answer), &[]),
+            used: Used::of(Some(&answer), None, &[]),
             gpus: (0..gpus)
                 .map(|rank| Gpu {
                     owner: Owner {

@@ -3,8 +3,10 @@
 use rsys_analysis::advice::advise;
 use rsys_analysis::measure::Named;
 use rsys_analysis::measure::gpu::efficiency::Efficiency;
+use rsys_analysis::measure::gpu::launch::Launch;
 use rsys_analysis::measure::host::cost::profiling_cost;
 use rsys_analysis::show::json;
+use rsys_analysis::table::Answer;
 use rsys_traces::model::Kinds;
 use serde_json::Value;
 
@@ -79,20 +81,35 @@ fn file(calls: &[Call], times: u64) -> String {
 fn advised(text: &str) -> Value {
     let mut measures: Vec<Named> = common::advice_measures();
     measures.push(("efficiency", Box::<Efficiency>::default()));
+    json(&advise_on(text, measures, None))
+}
+
+/// Advice on a file, from what is measured and an answer beside that.
+fn advise_on(
+    text: &str,
+    mut measures: Vec<Named>,
+    beside: Option<(&'static str, Answer)>,
+) -> Answer {
     let needs = measures
         .iter()
         .fold(Kinds::default(), |all, (_, one)| all.or(one.needs()));
     let (model, batch) = read_bytes(text.as_bytes(), needs);
-    let answers: Vec<_> = measures
-        .iter_mut()
-        .map(|(name, measure)| {
-            measure.take(&batch);
-            (*name, measure.answer(&model, "run"))
-        })
-        .collect();
-    let value = json(&advise(&answers, &profiling_cost(&model)));
-    common::judge(&value);
-    value
+    let answers = measures.iter_mut().map(|(name, measure)| {
+        measure.take(&batch);
+        (*name, measure.answer(&model, "run"))
+    });
+    let answers: Vec<_> = answers.chain(beside).collect();
+    let advice = advise(&answers, &profiling_cost(&model));
+    common::judge(&json(&advice));
+    advice
+}
+
+/// How many rules say that they lack shapes and types.
+fn lacking(advised: &Value) -> usize {
+    let not_judged = advised["not_judged"].as_array().into_iter().flatten();
+    not_judged
+        .filter(|one| one["lacks"] == "shapes and types of operators")
+        .count()
 }
 
 /// The findings of the rules on efficiency: rule, place and what would be saved.
@@ -257,15 +274,27 @@ fn without_shapes_nothing_is_judged_and_that_is_said() {
     let without = text.replace("\"Input Dims\"", "\"Others\"");
     let advised_on = advised(&without);
     assert!(found(&advised_on).is_empty(), "{advised_on:#}");
-    let not_judged = advised_on["not_judged"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    let rules = not_judged
-        .iter()
-        .filter(|one| one["lacks"] == "shapes and types of operators");
-    assert_eq!(rules.count(), 5, "{advised_on:#}");
+    assert_eq!(lacking(&advised_on), 5, "{advised_on:#}");
+    // Bytes of copies are not those of operators.
+    let copy = r#"[{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Host -> Device)", "pid": 0, "tid": 9, "ts": 90000, "dur": 4, "args": {"device": 0, "stream": 9, "bytes": 64000}}, "#;
+    let (head, events) = without.split_once(r#""traceEvents": ["#).unwrap();
+    let with_copy = format!(r#"{head}"traceEvents": {copy}{events}"#);
+    assert_eq!(lacking(&advised(&with_copy)), 5);
     // A GPU whose peaks nobody knows is not judged either.
     let unknown = text.replace("MI300X", "of tomorrow");
     assert!(found(&advised(&unknown)).is_empty());
+}
+
+#[test]
+fn of_traces_without_types_nothing_is_judged_and_that_is_said_where_operators_ran() {
+    let text = file(&[product(BF16, SQUARE, 1_000)], 20);
+    let without = text.replace("\"cpu_op\"", "\"others\"");
+    for (text, rules) in [(&text, 5), (&without, 0)] {
+        let mut measures: Vec<Named> = common::advice_measures();
+        measures.push(("launch", Box::<Launch>::default()));
+        let beside = ("efficiency", Answer::default());
+        let advised_on = json(&advise_on(text, measures, Some(beside)));
+        assert_eq!(lacking(&advised_on), rules, "{advised_on:#}");
+        assert!(found(&advised_on).is_empty(), "{advised_on:#}");
+    }
 }

@@ -215,6 +215,35 @@ fn every_busy_nanosecond_is_in_one_row_whatever_tells_rows_apart() {
     assert_eq!(copy["bound"], "link");
 }
 
+/// Lengths that change with each batch make a chain of each.
+#[test]
+fn of_many_chains_those_that_save_most_are_kept() {
+    const FLOATS: &str = r#"["float", "float"]"#;
+    let mut events = Vec::new();
+    for number in 1..=250 {
+        let dimensions = format!("[[{number}, 64], [{number}, 64]]");
+        let lists = [FLOATS, &dimensions, NO_VALUES];
+        for (half, name) in ["aten::mul", "aten::add"].into_iter().enumerate() {
+            let at = number * 200 + half as u64 * 60;
+            let ran = [(100_000 + at, number)];
+            events.extend(operator(number * 2 + half as u64, name, lists, at, &ran));
+        }
+    }
+    let mut efficiency = Efficiency::default();
+    let (model, batch) = read_bytes(
+        file("AMD Instinct MI300X", &events).as_bytes(),
+        efficiency.needs(),
+    );
+    efficiency.take(&batch);
+    let chains = rows(&efficiency.answer(&model, "run"), "efficiency_chains");
+    let shapes: Vec<&str> = chains
+        .iter()
+        .filter_map(|row| row["shapes"].as_str())
+        .collect();
+    assert_eq!((shapes.len(), shapes[0]), (200, "[250, 64], [250, 64]"));
+    assert_eq!(shapes[199], "[51, 64], [51, 64]");
+}
+
 #[test]
 fn bad_shapes_have_a_row_that_says_why_and_the_rest_stands() {
     let mut events = operator(

@@ -66,6 +66,8 @@ pub(super) struct Repeat {
 const IN_A_ROW: u64 = 4;
 /// Longer chains are cut here.
 const LONGEST_CHAIN: usize = 24;
+/// So many rows of a GPU are kept: what is smaller is nowhere worth a look, and shapes that change with each batch have no end.
+const ROWS_OF_GPU: usize = 200;
 /// What well-tuned kernels reach of the roofline.
 pub(super) const REACHABLE: f64 = 0.7;
 
@@ -239,7 +241,7 @@ impl Sequences {
         all.one_ns += ran_ns as f64 / calls as f64;
     }
 
-    /// All chains, the largest saving first.
+    /// The chains of each GPU that save most, the largest saving first.
     pub(super) fn chains(&self, model: &Model) -> Vec<Chain> {
         let chains = self
             .chains
@@ -270,10 +272,11 @@ impl Sequences {
                 places.get(one.device.index()).copied(),
             )
         });
+        keep_largest(&mut chains, |one| one.device);
         chains
     }
 
-    /// All runs of equal products, the longest time first.
+    /// The runs of equal products that took each GPU longest, the longest time first.
     pub(super) fn repeats(
         &self,
         model: &Model,
@@ -317,8 +320,19 @@ impl Sequences {
             let place = places.get(one.device.index()).copied();
             (Reverse(one.ran_ns), names, place)
         });
+        keep_largest(&mut repeats, |one| one.device);
         repeats
     }
+}
+
+/// Keeps the first [`ROWS_OF_GPU`] of each GPU.
+fn keep_largest<T>(list: &mut Vec<T>, device: impl Fn(&T) -> DeviceId) {
+    let mut kept: HashMap<DeviceId, usize> = HashMap::new();
+    list.retain(|one| {
+        let count = kept.entry(device(one)).or_default();
+        *count += 1;
+        *count <= ROWS_OF_GPU
+    });
 }
 
 /// Where each GPU stands in tables.
