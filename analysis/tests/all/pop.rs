@@ -284,6 +284,38 @@ fn gpus_have_their_factors() {
     }
 }
 
+/// Two ranks of one GPU take turns: each is in the run for 50 of 100 ms, in which the GPU is busy all the time.
+#[test]
+fn a_gpu_of_ranks_that_take_turns_is_busy_for_no_more_than_all_of_the_time() {
+    let (mut model, _) = two_ranks(false, false);
+    model.processes[0].boot_id = "b00t".to_owned();
+    for device in &mut model.devices {
+        (device.ordinal, device.is_physical) = (0, true);
+    }
+    let records = batch(|batch| {
+        for rank in 0..2 {
+            let record = |activity, from_ms: u64, to_ms: u64| GpuRecord {
+                start_ns: (rank as u64 * 50 + from_ms) * MS,
+                end_ns: (rank as u64 * 50 + to_ms) * MS,
+                process: ProcessId::new(rank),
+                device: DeviceId::new(rank),
+                activity,
+                ..GpuRecord::default()
+            };
+            batch.gpu.push(record(Activity::Compute, 0, 30));
+            batch.gpu.push(record(Activity::Copy, 30, 50));
+        }
+    });
+    let mut pop = Pop::default();
+    pop.take(&records);
+    let answer = pop.answer(&model, "run");
+    assert_eq!(rows(&answer, "pop_gpus").len(), 1);
+    let shares = shares(&answer, "the run");
+    are_products(&shares);
+    near(shares["gpu_orchestration_efficiency"], 1.0, 1e-12, "busy");
+    near(shares["gpu_parallel_efficiency"], 0.6, 1e-12, "computing");
+}
+
 #[test]
 fn what_was_not_recorded_says_which_option_records_it() {
     for (with_mpi, with_calls, lacks, option) in [

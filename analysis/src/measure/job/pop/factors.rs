@@ -10,10 +10,12 @@
 //! | MPI load balance | `mean c / max c`: within hosts (`max of the hosts' means / max c`) × between hosts (`mean c / max of the hosts' means`) |
 //! | MPI communication | `max c / T` |
 //! | device offload | `Σu / Σc` |
-//! | GPU parallel | `Σk / mT`: load balance × communication × orchestration |
+//! | GPU parallel | `Σk / mT'`: load balance × communication × orchestration |
 //! | GPU load balance | `mean k / max k` |
 //! | GPU communication | `max k / max a` |
-//! | GPU orchestration | `max a / T` |
+//! | GPU orchestration | `max a / T'` |
+//!
+//! `T'` is `T`, or the time of the GPU whose ranks together were in the region for longer than each of them.
 //!
 //! Sources: the multiplicative model of POP, <https://pop-coe.eu/node/69>, and TALP's with GPUs, <https://pm.bsc.es/ftp/dlb/doc/user-guide/> (formulas in
 //! <https://github.com/bsc-pm/dlb/blob/main/src/talp/perf_metrics.c>).
@@ -147,7 +149,7 @@ fn host(region: &Region, regions: &Regions, model: &Model) -> Vec<Factor> {
 
 fn gpus(region: &Region) -> [Factor; 4] {
     let count = region.gpus.len() as f64;
-    let elapsed_ns = region.elapsed_ns() as f64;
+    let elapsed_ns = region.gpu_elapsed_ns() as f64;
     let times = || region.gpus.iter().map(|(_, times)| times);
     let sum_compute: f64 = times().map(|one| one.compute_ns as f64).sum();
     let max_compute = times().map(|one| one.compute_ns as f64).fold(0.0, f64::max);

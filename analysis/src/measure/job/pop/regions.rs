@@ -45,6 +45,8 @@ pub(super) struct GpuTimes {
     pub(super) compute_ns: u64,
     /// Kernels, collectives or copies ran.
     pub(super) active_ns: u64,
+    /// How long any of the ranks that use it was in the region.
+    pub(super) window_ns: u64,
 }
 
 /// A rank.
@@ -79,6 +81,12 @@ impl Region {
     pub(super) fn elapsed_ns(&self) -> u64 {
         let times = self.ranks.iter().map(|(_, times)| times.elapsed_ns);
         times.max().unwrap_or(0)
+    }
+
+    /// What the times of GPUs are parts of: ranks that share a GPU may be in the region one after the other, so that it is in it for longer than each of them.
+    pub(super) fn gpu_elapsed_ns(&self) -> u64 {
+        let windows = self.gpus.iter().map(|(_, times)| times.window_ns);
+        windows.max().unwrap_or(0).max(self.elapsed_ns())
     }
 }
 
@@ -399,7 +407,11 @@ fn gpu_times(
         ];
         sweep(sets, |segment| {
             let duration_ns = segment.end_ns - segment.start_ns;
-            if segment.sets & WINDOW == 0 || segment.sets == WINDOW {
+            if segment.sets & WINDOW == 0 {
+                return;
+            }
+            times.window_ns += duration_ns;
+            if segment.sets == WINDOW {
                 return;
             }
             times.active_ns += duration_ns;
