@@ -267,7 +267,7 @@ fn a_cell_of_a_notebook_is_profiled() -> TestResult {
         "{failed}"
     );
     ensure!(
-        text(7, "error") != "" && text(7, "html").contains("data:image/png"),
+        !text(7, "error").is_empty() && text(7, "html").contains("data:image/png"),
         "{:?}",
         cells[7]
     );
