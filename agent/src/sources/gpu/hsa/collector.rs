@@ -544,9 +544,19 @@ fn tell(operation: &Operation, (start, end): (u64, u64), counts: Option<&KernelC
     if let Some(wrong) = wrong {
         args.push(Key::Clamped, Value::Known(names::key(wrong)));
     }
+    match counts {
+        None => events::gpu(&op, &args),
+        Some(counts) => tell_counted(&op, &args, counts),
+    }
+}
+
+/// By itself, so that operations without counters do not pay for the room.
+#[cold]
+#[inline(never)]
+fn tell_counted(op: &GpuOp, args: &ArgWords, counts: &KernelCounts) {
     let mut bytes = [0; COUNTS_BYTES];
-    let text = counts.map(|counts| (Key::Counters, counts.put(&mut bytes)));
-    events::gpu(&op, &WithText { args: &args, text });
+    let text = Some((Key::Counters, counts.put(&mut bytes)));
+    events::gpu(op, &WithText { args, text });
 }
 
 /// Work-groups in three dimensions.

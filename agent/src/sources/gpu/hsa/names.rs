@@ -4,7 +4,7 @@
 //! may then come again. Looked up without a lock.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::events;
 use crate::sources::gpu::hsa::abi::{GENERIC_ERROR, SUCCESS, Status, symbol_info};
@@ -28,10 +28,12 @@ struct Entry {
     name: AtomicU64,
     /// Key of the source line that it came from, or 0.
     source: AtomicU64,
+    /// Its executable, an address, and [`COUNTED`] where the kernel's counters are asked for: no word more, so that none lies in two cache lines.
     executable: AtomicU64,
-    /// Whether its counters are asked for.
-    is_counted: AtomicBool,
 }
+
+const COUNTED: u64 = 1 << 63;
+const _: () = assert!(size_of::<Entry>() == 32);
 
 static TABLE: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
 /// Held while symbols are listed: there is one buffer for names.
@@ -78,7 +80,7 @@ pub fn of(object: u64) -> [u64; 2] {
 
 /// Whether the counters of a kernel are asked for, by its name. Those of one whose name is not known are not.
 pub fn is_counted(object: u64) -> bool {
-    find(object).is_some_and(|entry| entry.is_counted.load(Ordering::Relaxed))
+    find(object).is_some_and(|entry| entry.executable.load(Ordering::Relaxed) & COUNTED != 0)
 }
 
 #[inline]
@@ -170,9 +172,11 @@ fn insert(object: u64, executable: u64, name: &[u8]) {
     entry.name.store(events::text(name), Ordering::Relaxed);
     let source = kernel_lines::in_executable(executable, name);
     entry.source.store(source, Ordering::Relaxed);
-    entry.executable.store(executable, Ordering::Relaxed);
     let is_counted = kernel_counters::is_on() && state::settings().counted_kernels.matches(name);
-    entry.is_counted.store(is_counted, Ordering::Relaxed);
+    let counted = if is_counted { COUNTED } else { 0 };
+    entry
+        .executable
+        .store(executable & !COUNTED | counted, Ordering::Relaxed);
     entry.object.store(object, Ordering::Release);
 }
 
@@ -181,7 +185,8 @@ pub fn forget(executable: u64) {
     for entry in entries() {
         let object = entry.object.load(Ordering::Relaxed);
         let known = object > GONE;
-        if known && (executable == 0 || entry.executable.load(Ordering::Relaxed) == executable) {
+        let own = entry.executable.load(Ordering::Relaxed) & !COUNTED;
+        if known && (executable == 0 || own == executable & !COUNTED) {
             entry.object.store(GONE, Ordering::Release);
         }
     }
