@@ -81,6 +81,7 @@ pub unsafe extern "C" fn on_packets(
         written: 0,
         counted: 0,
     };
+    let watched_before = state.depth.watched();
     for index in 0..count as usize {
         // SAFETY: there are `count` packets.
         let mut packet = unsafe { packets.wrapping_add(index).read() };
@@ -127,7 +128,7 @@ pub unsafe extern "C" fn on_packets(
         {
             batch.put(mark);
         }
-        state.depth.wait(collector::wake);
+        state.depth.wait(watched_before, collector::wake);
     }
     // SAFETY: so many packets were written there.
     unsafe { writer(room, batch.written as u64) };

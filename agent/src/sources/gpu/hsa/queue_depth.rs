@@ -104,25 +104,32 @@ impl QueueDepth {
         since >= u64::from(self.size.load(Ordering::Relaxed)) / 16
     }
 
-    /// Whether more than `sixteenths` of the queue's size may be pending, with a watched packet among them that reports their end.
-    fn is_beyond(&self, sixteenths: u64) -> bool {
+    /// The last packet that is watched.
+    pub fn watched(&self) -> u64 {
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    /// Whether more than `sixteenths` of the queue's size may be pending, with this watched packet among them that reports their end.
+    fn is_beyond(&self, sixteenths: u64, watched: u64) -> bool {
         let over = self.over.0.load(Ordering::Acquire);
         let room = u64::from(self.size.load(Ordering::Relaxed)) / 16 * sixteenths;
         self.written.load(Ordering::Relaxed).saturating_sub(over) > room
-            && self.watched.load(Ordering::Relaxed) > over
+            && watched > over
     }
 
-    /// Waits until there is room, as far as is known. `wake` has the collector look.
-    pub fn wait(&self, wake: impl Fn()) {
+    /// Waits until there is room, as far as is known. `watched` is the last watched packet that the GPU has already: those that are about to be written
+    /// do not end before this returns. `wake` has the collector look.
+    pub fn wait(&self, watched: u64, wake: impl Fn()) {
         const NEARLY_FULL: u64 = 12;
         const FULL: u64 = 15;
-        if !self.is_beyond(NEARLY_FULL) {
+        if !self.is_beyond(NEARLY_FULL, watched) {
             return;
         }
         let since = sys::boottime_ns();
         while crate::sources::gpu::hsa::is_recording() {
             let hopeless = self.hopeless.load(Ordering::Relaxed);
-            if !self.is_beyond(if hopeless { FULL } else { NEARLY_FULL }) {
+            let sixteenths = if hopeless { FULL } else { NEARLY_FULL };
+            if !self.is_beyond(sixteenths, watched) {
                 return;
             }
             if !hopeless && sys::boottime_ns().saturating_sub(since) > PATIENCE_NS {
