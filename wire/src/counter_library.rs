@@ -28,6 +28,9 @@ const GLOBAL_FLAGS: u32 = 1;
 const GLOBAL: u32 = 0;
 const FOR_ARGUMENTS: u32 = 1;
 const FINE_GRAINED: u32 = 2;
+/// `HSA_AMD_MEMORY_POOL_STANDARD_FLAG` and `HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG` of hsa_ext_amd.h: the second is for memory that holds commands.
+const STANDARD: u32 = 0;
+const EXECUTABLE: u32 = 1 << 2;
 /// `AQLPROFILE_INFO_…`.
 const BLOCK_COUNTERS: u32 = 4;
 const BLOCK_ID: u32 = 5;
@@ -406,12 +409,21 @@ unsafe extern "C" fn allocate(
 ) -> Status {
     // SAFETY: as the caller promises. Allocated memory has the size that is cleared.
     unsafe {
+        if bytes == 0 {
+            *place = std::ptr::null_mut();
+            return 0;
+        }
         let CommandMemory {
             runtime,
             pool,
             agent,
         } = &*memory.cast::<CommandMemory>();
-        let status = (runtime.allocate)(*pool, bytes as usize, 0, place);
+        // What of it packets point to, the GPU executes. Older runtimes refuse the flag, and need none.
+        let allocate = |flags| (runtime.allocate)(*pool, bytes as usize, flags, place);
+        let status = match allocate(EXECUTABLE) {
+            0 => 0,
+            _ => allocate(STANDARD),
+        };
         if status != 0 {
             return status;
         }
