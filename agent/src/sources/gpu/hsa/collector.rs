@@ -16,7 +16,7 @@ use crate::events;
 use crate::sources::gpu::hip::names;
 use crate::sources::gpu::hsa::abi::{SUCCESS, Signal};
 use crate::sources::gpu::hsa::kernel_counters::{self, Verdict};
-use crate::sources::gpu::hsa::operations::{self, List, Node, Operation, Phase, Ticket};
+use crate::sources::gpu::hsa::operations::{self, List, Node, Operation, Phase, Ticket, Visited};
 use crate::sources::gpu::hsa::queues;
 use crate::sources::gpu::hsa::table;
 use crate::sources::gpu::hsa::watch;
@@ -261,12 +261,17 @@ fn give_up_list(list: *mut List, ended: Ended) {
         // SAFETY: it was handed over.
         if let Some(operation) = unsafe { node.operation() } {
             let counting = operation.counting;
-            if counting.is_some_and(|counting| counting.has_ended()) {
-                if ended == Ended::AreTold {
-                    let (start, end) = node.times();
-                    tell(operation, (start, end), None);
+            if let Some(counting) = counting.filter(|counting| counting.has_ended()) {
+                let is_stopped = counting.stopped().is_some();
+                if ended == Ended::Wait && is_stopped {
+                    return Visited::IsKept;
                 }
-                return ended == Ended::AreTold;
+                if ended == Ended::Wait {
+                    // The queue is gone: its counters will not be read any more.
+                    counting.release();
+                }
+                tell(operation, node.times(), None);
+                return Visited::IsDone;
             }
             if let Some(counting) = counting.filter(|_| ended == Ended::Wait) {
                 // The queue is gone, so its commands are not executed any more.
@@ -282,7 +287,7 @@ fn give_up_list(list: *mut List, ended: Ended) {
             }
         }
         node.set(ticket, Phase::Dead);
-        true
+        Visited::IsDone
     });
 }
 
@@ -315,25 +320,26 @@ enum Found {
     Failed(u32),
 }
 
-/// Tells an operation if it is complete. Returns whether it is done with.
-fn finish(ticket: Ticket, node: &'static Node, now: u64, reset: Reset) -> bool {
+/// Tells an operation if it is complete.
+fn finish(ticket: Ticket, node: &'static Node, now: u64, reset: Reset) -> Visited {
     // SAFETY: it was handed over, and only this function gives it back.
     let Some(operation) = (unsafe { node.operation() }) else {
-        return true;
+        return Visited::IsDone;
     };
     if operation.kind == OpKind::Barrier {
         // SAFETY: ours are never destroyed.
         let complete = unsafe { Signal::new(operation.signal) }
             .is_none_or(|signal| signal.value() < operation.value);
-        if complete {
-            queues::is_over(operation.queue, operation.number);
+        if !complete {
+            return Visited::IsInFlight;
         }
-        return complete;
+        queues::is_over(operation.queue, operation.number);
+        return Visited::IsDone;
     }
     let found = match node.phase(ticket) {
         Some(Phase::Pending) => {
             if !operation.own && node.change(ticket, Phase::Pending, Phase::Claimed).is_err() {
-                return false;
+                return Visited::IsInFlight;
             }
             let found = read(operation, node, now, reset);
             if !operation.own {
@@ -351,11 +357,11 @@ fn finish(ticket: Ticket, node: &'static Node, now: u64, reset: Reset) -> bool {
             Found::Times(start, end)
         }
         Some(Phase::Dead) => Found::Failed(node.cause()),
-        Some(Phase::Cancelled) => return true,
+        Some(Phase::Cancelled) => return Visited::IsDone,
         _ => Found::Nothing,
     };
     if matches!(found, Found::Nothing) {
-        return false;
+        return Visited::IsInFlight;
     }
     // A queue may be another one by the time that the counters of a kernel are known.
     if operation
@@ -371,24 +377,21 @@ fn finish(ticket: Ticket, node: &'static Node, now: u64, reset: Reset) -> bool {
         }
         Found::Failed(cause) => {
             counters::count(cause_of(cause), 1);
-            // Commands that may still be executed are not used again.
-            if let Some(counting) = operation.counting
-                && counting.stopped().is_some()
-            {
-                counting.release();
+            if let Some(counting) = operation.counting {
+                counting.release_when_stopped();
             }
         }
     }
-    true
+    Visited::IsDone
 }
 
-/// Tells an operation whose times are known, unless it has to wait for its counters. Returns whether it is done with.
+/// Tells an operation whose times are known, unless it has to wait for its counters.
 fn finish_timed(
     (ticket, node): (Ticket, &'static Node),
     operation: &Operation,
     times: (u64, u64),
     now: u64,
-) -> bool {
+) -> Visited {
     let counts = match operation.counting {
         None => {
             if operation.sequence != 0 {
@@ -410,16 +413,19 @@ fn finish_timed(
                 counting.release();
                 None
             }
-            Verdict::Lost => None,
+            Verdict::Lost => {
+                counting.release_when_stopped();
+                None
+            }
             Verdict::Unknown => {
                 node.store_times(times.0, times.1);
                 node.set(ticket, Phase::Taken);
-                return false;
+                return Visited::IsKept;
             }
         },
     };
     tell(operation, times, counts.as_ref());
-    true
+    Visited::IsDone
 }
 
 fn cause_of(number: u32) -> Counter {

@@ -351,6 +351,17 @@ impl Node {
     }
 }
 
+/// What became of an operation that was visited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Visited {
+    /// It is recorded, or never will be: its node is free.
+    IsDone,
+    /// It is not over; those behind it are not either, as a rule.
+    IsInFlight,
+    /// It is over, and stays until its counters are known.
+    IsKept,
+}
+
 /// A list of operations, oldest first. Only the collector's.
 #[derive(Debug, Clone, Copy)]
 pub struct List {
@@ -378,15 +389,17 @@ impl List {
         self.length = self.length.wrapping_add(1);
     }
 
-    /// The first kernel that is not over, as far as it was looked at, of those that have a number on their GPU.
+    /// The first kernel that is not over, as far as it was looked at, of those that have a number on their GPU. One whose times were taken by the
+    /// program's thread alone counts as not over: nothing else knows when it ran.
     pub fn first_kernel(&self) -> Option<&'static Operation> {
         let mut link = self.first;
         while let Some(node) = link.checked_sub(1).and_then(node_at) {
-            let ticket = Ticket::new(link.wrapping_sub(1), node.number.load(Ordering::Relaxed));
             // SAFETY: it was handed over, and only the collector, who is the caller, gives it back.
             let operation = unsafe { node.operation() };
-            let is_kernel = operation.is_some_and(|operation| operation.sequence != 0);
-            if is_kernel && node.phase(ticket) != Some(Phase::Taken) {
+            let is_in_flight = operation.is_some_and(|operation| {
+                operation.sequence != 0 && !operation.counting.is_some_and(|one| one.has_ended())
+            });
+            if is_in_flight {
                 return operation;
             }
             link = node.next.load(Ordering::Relaxed);
@@ -394,8 +407,12 @@ impl List {
         None
     }
 
-    /// Visits operations from the oldest on, and removes those of which `visit` says so. Stops after `patience` that stay in a row.
-    pub fn sweep(&mut self, patience: u32, mut visit: impl FnMut(Ticket, &'static Node) -> bool) {
+    /// Visits operations from the oldest on, and removes those of which `visit` says so. Stops after `patience` that are not over in a row.
+    pub fn sweep(
+        &mut self,
+        patience: u32,
+        mut visit: impl FnMut(Ticket, &'static Node) -> Visited,
+    ) {
         let (mut before, mut link, mut staying) = (0_u32, self.first, 0_u32);
         // The first and the last that are done with: they become free together.
         let mut done: Option<(u32, u32)> = None;
@@ -403,7 +420,8 @@ impl List {
             let Some(node) = node_at(index) else { break };
             let next = node.next.load(Ordering::Relaxed);
             let ticket = Ticket::new(index, node.number.load(Ordering::Relaxed));
-            if visit(ticket, node) {
+            let visited = visit(ticket, node);
+            if visited == Visited::IsDone {
                 match before.checked_sub(1).and_then(node_at) {
                     Some(before) => before.next.store(next, Ordering::Relaxed),
                     None => self.first = next,
@@ -424,7 +442,7 @@ impl List {
                 staying = 0;
             } else {
                 before = link;
-                staying = staying.wrapping_add(1);
+                staying = staying.wrapping_add(u32::from(visited == Visited::IsInFlight));
                 if staying >= patience {
                     break;
                 }

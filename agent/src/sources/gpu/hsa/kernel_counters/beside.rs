@@ -4,7 +4,7 @@
 //! uses what is here, but for the numbers of kernels.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::events;
 use crate::sources::gpu::hsa::kernel_counters;
@@ -16,6 +16,8 @@ const RECENT: usize = 1024;
 const QUEUES: usize = 64;
 /// So long before a kernel its counters may have been started, and so long after it they may have been read: 20 µs in ticks of 10 ns.
 const MARGIN_TICKS: u64 = 2_000;
+/// Kernels in flight that are remembered because others waited for them in vain.
+const LONG: usize = 16;
 /// A kernel whose fate is not known for so long is recorded without values.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
@@ -39,12 +41,28 @@ struct Known {
     oldest_used: usize,
     /// There were more queues.
     has_more: bool,
+    /// Kernels, as in `oldest`, that outlasted the patience: nothing waits for them any more.
+    long: [(u32, u64); LONG],
+    next_long: usize,
+}
+
+/// What may still run beside a kernel that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Neighbours {
+    /// Nothing.
+    None,
+    /// Kernels that may have begun before its end.
+    Some,
+    /// One of these takes long.
+    TakeLong,
 }
 
 /// Which kernels of a GPU run beside which. Zeroes are none.
 #[derive(Debug)]
 pub struct Beside {
     submitted: AtomicU64,
+    /// Kernels that are to give up their values, because a thread that launches needs their commands.
+    wanted: AtomicU32,
     known: UnsafeCell<Known>,
 }
 
@@ -57,7 +75,7 @@ pub enum Verdict {
     Alone,
     /// They are not: its commands are free.
     Shared,
-    /// They cannot be had: its commands may still be executed, and are not used again.
+    /// They cannot be had: its commands may still be executed.
     Lost,
 }
 
@@ -72,6 +90,18 @@ impl Beside {
     /// The number of the last kernel.
     pub fn newest(&self) -> u64 {
         self.submitted.load(Ordering::Acquire)
+    }
+
+    /// Has so many kernels that wait for others be recorded without values, the oldest first; with 0, no more.
+    pub fn want_commands(&self, kernels: u32) {
+        self.wanted.store(kernels, Ordering::Relaxed);
+    }
+
+    /// Whether the next kernel that waits is to give up its values.
+    fn gives_up(&self) -> bool {
+        let fewer = |wanted: u32| wanted.checked_sub(1);
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.wanted.fetch_update(set, fetch, fewer).is_ok()
     }
 
     fn with_known<R>(&self, what: impl FnOnce(&mut Known) -> R) -> R {
@@ -106,12 +136,26 @@ impl Beside {
         });
     }
 
-    /// Whether a kernel of another queue may still be running that was submitted by the time of this number.
-    fn may_have_neighbour(&self, queue: u32, newest: u64) -> bool {
+    /// Which kernels of other queues may still be running that were submitted by the time of this number. With `is_late`, they are remembered as long.
+    fn neighbours(&self, queue: u32, newest: u64, is_late: bool) -> Neighbours {
         self.with_known(|known| {
             let in_flight = known.oldest.get(..known.oldest_used).unwrap_or(&[]);
-            let mut others = in_flight.iter().filter(|(other, _)| *other != queue);
-            known.has_more || others.any(|(_, number)| *number <= newest)
+            let is_beside = |(other, number): &&(u32, u64)| *other != queue && *number <= newest;
+            let mut found = match known.has_more {
+                true => Neighbours::Some,
+                false => Neighbours::None,
+            };
+            for kernel in in_flight.iter().filter(is_beside) {
+                if known.long.contains(kernel) {
+                    return Neighbours::TakeLong;
+                }
+                found = Neighbours::Some;
+                if is_late && let Some(place) = known.long.get_mut(known.next_long % LONG) {
+                    *place = *kernel;
+                    known.next_long = known.next_long.wrapping_add(1);
+                }
+            }
+            found
         })
     }
 
@@ -132,12 +176,17 @@ impl Counting {
     /// What becomes of the values of a kernel that has ended, with these ticks. Only for the holder of the collector's lock.
     pub fn verdict(&self, queue: u32, (start, end): (u64, u64), now_ns: u64) -> Verdict {
         let beside = &self.gpu().beside;
-        if !self.has_ended() {
+        let is_first = !self.has_ended();
+        if is_first {
             beside.ended(queue, (start, end));
         }
         let (ended_ns, newest) = self.ended(now_ns);
         if !kernel_counters::is_on() {
             return Verdict::Lost;
+        }
+        // Kernels that were submitted since this look began are in no list yet: the next look has them.
+        if is_first {
+            return Verdict::Unknown;
         }
         let is_late = now_ns.saturating_sub(ended_ns) > PATIENCE_NS;
         let Some(stopped) = self.stopped() else {
@@ -146,11 +195,13 @@ impl Counting {
                 false => Verdict::Unknown,
             };
         };
-        let is_open = beside.may_have_neighbour(queue, newest);
-        if is_open && !is_late {
-            return Verdict::Unknown;
-        }
-        if is_open || beside.had_neighbour(queue, (start, end.max(stopped))) {
+        let is_shared = match beside.neighbours(queue, newest, is_late) {
+            Neighbours::None => false,
+            Neighbours::Some if is_late || beside.gives_up() => true,
+            Neighbours::Some => return Verdict::Unknown,
+            Neighbours::TakeLong => true,
+        };
+        if is_shared || beside.had_neighbour(queue, (start, end.max(stopped))) {
             say_neighbour();
             return Verdict::Shared;
         }

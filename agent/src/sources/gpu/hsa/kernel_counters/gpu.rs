@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use rsys_wire::counter_library::{CommandMemory, CommandPackets, Event, RegisteredGpu};
 use rsys_wire::kernel_counters::{CounterSet, KernelCounts, MOST_EVENTS};
 
+use crate::events;
 use crate::sources::gpu::hsa::abi::{Packet, Signal};
 use crate::sources::gpu::hsa::kernel_counters;
 use crate::sources::gpu::hsa::kernel_counters::beside::Beside;
@@ -22,8 +23,10 @@ use crate::sys::text::Text;
 pub const SLOTS: usize = 256;
 /// Instances of all events.
 const MOST_INSTANCES: usize = 1024;
-/// A thread that launches waits so long for a kernel to end, if all commands are in use.
-const PATIENCE_NS: u64 = 1_000_000_000;
+/// A thread that launches waits so long for a kernel to end, if all commands are in use; half as long after each wait that was in vain.
+const PATIENCE_NS: u64 = 40_000_000;
+/// Kernels that wait for others, and give up their commands to such a thread.
+const GIVEN_UP: u32 = 32;
 const NAP_NS: u64 = 20_000;
 
 /// An event of the set.
@@ -38,6 +41,8 @@ struct Chosen {
 #[derive(Debug)]
 struct Slot {
     is_taken: AtomicBool,
+    /// Nobody waits for its commands any more, which may still be executed: it is free when its signal is complete.
+    is_lost: AtomicBool,
     /// What the library knows the commands by; 0 before there are any.
     handle: AtomicU64,
     /// Written before `handle` is.
@@ -66,8 +71,8 @@ pub struct GpuCounters {
     slots: [Slot; SLOTS],
     /// Held while commands are made.
     making: Lock,
-    /// Waiting for a kernel to end was of no use: one takes long.
-    is_hopeless: AtomicBool,
+    /// How often in a row waiting for a kernel to end was of no use: one takes long.
+    waited_in_vain: AtomicU32,
     /// Where to look for a free slot first.
     next: AtomicU32,
     /// Kernels so far that the filter names.
@@ -225,8 +230,10 @@ impl GpuCounters {
         if !met.is_multiple_of(u64::from(settings.counted_every.max(1))) {
             return None;
         }
-        let slot = self.free_slot().or_else(|| self.wait_for_slot(wake))?;
-        self.is_hopeless.store(false, Ordering::Relaxed);
+        let Some(slot) = self.free_slot().or_else(|| self.wait_for_slot(wake)) else {
+            say_none_free();
+            return None;
+        };
         if self.make(slot).is_none() {
             slot.is_taken.store(false, Ordering::Release);
             return None;
@@ -240,10 +247,7 @@ impl GpuCounters {
         let places = (0..SLOTS).map(|step| from.wrapping_add(step) % SLOTS);
         places
             .filter_map(|place| self.slots.get(place))
-            .find(|slot| {
-                !slot.is_taken.load(Ordering::Relaxed)
-                    && !slot.is_taken.swap(true, Ordering::AcqRel)
-            })
+            .find(|slot| slot.take())
     }
 
     /// Destroys its signals: the runtime is about to go.
@@ -256,22 +260,46 @@ impl GpuCounters {
         }
     }
 
-    /// A program that launches faster than kernels run waits here, as it does when its queue is full.
+    /// A program that launches faster than kernels run waits here, as it does when its queue is full; but not for long: a kernel may wait for this thread.
     fn wait_for_slot(&'static self, wake: impl Fn()) -> Option<&'static Slot> {
+        let in_vain = self.waited_in_vain.load(Ordering::Relaxed);
+        let patience_ns = PATIENCE_NS.checked_shr(in_vain).unwrap_or(0);
+        // Those that only wait for kernels of other queues may do so for long.
+        self.beside.want_commands(GIVEN_UP);
         let since = sys::boottime_ns();
-        while !self.is_hopeless.load(Ordering::Relaxed) && crate::sources::gpu::hsa::is_recording()
+        while sys::boottime_ns().saturating_sub(since) < patience_ns
+            && crate::sources::gpu::hsa::is_recording()
         {
             wake();
             sys::nap(NAP_NS);
             let free = self.free_slot();
             if free.is_some() {
+                self.beside.want_commands(0);
+                self.waited_in_vain.store(0, Ordering::Relaxed);
                 return free;
             }
-            if sys::boottime_ns().saturating_sub(since) > PATIENCE_NS {
-                self.is_hopeless.store(true, Ordering::Relaxed);
-            }
         }
+        let more = in_vain.saturating_add(1);
+        self.waited_in_vain.store(more, Ordering::Relaxed);
         None
+    }
+}
+
+impl Slot {
+    /// Takes it, if it is free. Returns whether it was.
+    fn take(&self) -> bool {
+        if !self.is_taken.load(Ordering::Relaxed) {
+            return !self.is_taken.swap(true, Ordering::AcqRel);
+        }
+        self.is_lost.load(Ordering::Relaxed)
+            && self.stopped().is_some()
+            && self.is_lost.swap(false, Ordering::AcqRel)
+    }
+
+    fn stopped(&self) -> Option<u64> {
+        // SAFETY: a signal of ours, which lives as long as the runtime.
+        let signal = unsafe { Signal::new(self.signal.load(Ordering::Relaxed)) }?;
+        (signal.value() < 1).then(|| signal.ticks().1)
     }
 }
 
@@ -316,9 +344,7 @@ impl Counting {
 
     /// When the counters were stopped, in ticks of the GPU or 0 if that is not known; `None` as long as they were not.
     pub fn stopped(&self) -> Option<u64> {
-        // SAFETY: a signal of ours, which lives as long as the runtime.
-        let signal = unsafe { Signal::new(self.slot.signal.load(Ordering::Relaxed)) }?;
-        (signal.value() < 1).then(|| signal.ticks().1)
+        self.slot.stopped()
     }
 
     /// What was counted. Only when the counters were stopped.
@@ -349,6 +375,19 @@ impl Counting {
     /// The commands are free for another kernel: they were executed, or never will be.
     pub fn release(&self) {
         self.slot.is_taken.store(false, Ordering::Release);
+    }
+
+    /// The values are not wanted any more: the commands are free as soon as they were executed.
+    pub fn release_when_stopped(&self) {
+        self.slot.is_lost.store(true, Ordering::Release);
+    }
+}
+
+/// Says once that kernels are not counted for want of commands.
+fn say_none_free() {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        events::note(b"counters of some kernels are left out: those of 256 kernels in flight on a GPU are the most that are counted at a time");
     }
 }
 
