@@ -183,8 +183,9 @@ impl State {
         // SAFETY: the place is the caller's, and the queue does not exist yet.
         unsafe { *self.callback.get() = wish.callback };
         self.callback_data.store(wish.data, Ordering::Relaxed);
+        let [size, second_size] = queue_depth::sizes(wish.size);
         let ours = Wish {
-            size: queue_depth::size(wish.size),
+            size,
             // Without a callback the runtime ends the process: that stays so.
             callback: wish.callback.map(|_| on_error as _),
             data: self.as_data(),
@@ -192,7 +193,15 @@ impl State {
         };
         words::set_making_queue(true);
         // SAFETY: the caller's own arguments, but for the callback, which passes on to theirs.
-        let status = unsafe { ours.call(make, queue) };
+        let mut status = unsafe { ours.call(make, queue) };
+        if status != SUCCESS && second_size != size {
+            let smaller = Wish {
+                size: second_size,
+                ..ours
+            };
+            // SAFETY: as above.
+            status = unsafe { smaller.call(make, queue) };
+        }
         words::set_making_queue(false);
         status
     }

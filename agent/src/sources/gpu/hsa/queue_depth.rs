@@ -39,17 +39,24 @@ pub struct QueueDepth {
 
 /// Whether queues must not get full: those of this runtime, or any where several packets come of one.
 pub fn is_needed() -> bool {
-    crate::sources::gpu::hsa::layout() == Layout::UpTo55
-        || doorbell::is_needed()
-        || kernel_counters::is_on()
+    is_old() || kernel_counters::is_on()
 }
 
-/// The size to make a queue with, where `wished` is asked for.
-pub fn size(wished: u32) -> u32 {
-    if is_needed() {
-        wished.max(LEAST_SIZE)
+/// Whether the runtime is one whose queues must not get full.
+fn is_old() -> bool {
+    crate::sources::gpu::hsa::layout() == Layout::UpTo55 || doorbell::is_needed()
+}
+
+/// The size to make a queue with, where `wished` is asked for; and the one if the runtime refuses that.
+///
+/// Where kernels are counted, as many packets of the program's fit as without us, and the commands around those that are counted.
+pub fn sizes(wished: u32) -> [u32; 2] {
+    let most = wished.max(LEAST_SIZE);
+    let size = if is_old() { most } else { wished };
+    if kernel_counters::is_on() {
+        [most.saturating_mul(2), size]
     } else {
-        wished
+        [size; 2]
     }
 }
 
@@ -113,8 +120,7 @@ impl QueueDepth {
     fn is_beyond(&self, sixteenths: u64, watched: u64) -> bool {
         let over = self.over.0.load(Ordering::Acquire);
         let room = u64::from(self.size.load(Ordering::Relaxed)) / 16 * sixteenths;
-        self.written.load(Ordering::Relaxed).saturating_sub(over) > room
-            && watched > over
+        self.written.load(Ordering::Relaxed).saturating_sub(over) > room && watched > over
     }
 
     /// Waits until there is room, as far as is known. `watched` is the last watched packet that the GPU has already: those that are about to be written
