@@ -12,6 +12,9 @@ pub const PATTERN_BYTES: usize = 256;
 const STEPS: u32 = 1 << 16;
 /// How deep groups may nest, and how often one may be repeated.
 const DEPTH: u32 = 64;
+/// So many parts of a pattern are tried within each other at most, for each takes room on the stack of a program's thread. A name that takes more is
+/// taken for one that does not match.
+const LEVELS: u32 = 500;
 /// Stands for a blank in settings, whose words stand between blanks.
 const BLANK: u8 = 0x1f;
 
@@ -88,9 +91,13 @@ impl Pattern {
         let search = Search {
             name,
             steps: std::cell::Cell::new(STEPS),
+            level: std::cell::Cell::new(0),
         };
-        pattern.is_empty()
-            || (0..=name.len()).any(|at| search.alternatives(pattern, at, 0, &|_| true))
+        // What begins with anything matches from the start or nowhere.
+        let is_of_start = pattern.starts_with(b".*")
+            && first_alternative(pattern).is_ok_and(|(_, others)| others.is_none());
+        let last = if is_of_start { 0 } else { name.len() };
+        pattern.is_empty() || (0..=last).any(|at| search.alternatives(pattern, at, 0, &|_| true))
     }
 }
 
@@ -239,6 +246,8 @@ struct Search<'a> {
     name: &'a [u8],
     /// Steps that are left.
     steps: std::cell::Cell<u32>,
+    /// Parts that are being tried.
+    level: std::cell::Cell<u32>,
 }
 
 impl Search<'_> {
@@ -254,11 +263,18 @@ impl Search<'_> {
     }
 
     fn sequence(&self, pattern: &[u8], at: usize, depth: u32, then: Then<'_>) -> bool {
-        let left = self.steps.get();
-        if left == 0 || depth > DEPTH {
+        let (left, level) = (self.steps.get(), self.level.get());
+        if left == 0 || level >= LEVELS || depth > DEPTH {
             return false;
         }
         self.steps.set(left.wrapping_sub(1));
+        self.level.set(level.wrapping_add(1));
+        let matches = self.parts(pattern, at, depth, then);
+        self.level.set(level);
+        matches
+    }
+
+    fn parts(&self, pattern: &[u8], at: usize, depth: u32, then: Then<'_>) -> bool {
         let Ok((atom, (least, is_once), rest)) = first_atom(pattern) else {
             // It was checked, so nothing is left.
             return then(at);
@@ -364,5 +380,22 @@ mod tests {
     fn a_pattern_that_cannot_be_decided_ends() {
         let pattern = Pattern::new("((a*)*)*b").unwrap();
         assert!(!pattern.matches(&[b'a'; 4000]));
+    }
+
+    #[test]
+    fn long_names_are_decided_on_small_stacks() {
+        let name = [b"x".repeat(600), b"gemm".to_vec()].concat();
+        for (pattern, matches) in [(".*gemm", true), (".*hemm", false), (".*hemm|gemm", true)] {
+            assert_eq!(Pattern::new(pattern).unwrap().matches(&name), matches);
+        }
+        // No stack of a thread has room for as many repetitions as this name has.
+        let search = || {
+            let pattern = Pattern::new("^(a(b)?)+$").unwrap();
+            [10, 100_000].map(|times| pattern.matches(&b"ab".repeat(times)))
+        };
+        let thread = std::thread::Builder::new()
+            .stack_size(1 << 20)
+            .spawn(search);
+        assert_eq!(thread.unwrap().join().unwrap(), [true, false]);
     }
 }
