@@ -372,13 +372,7 @@ impl Resolved {
             include_backends: read.list("INCLUDE_BACKENDS").to_vec(),
             exclude_backends: read.list("EXCLUDE_BACKENDS").to_vec(),
             backends: selected,
-            gpu_source: match GpuSource::from_word(read.text("GPU_SOURCE")) {
-                // HIP's own records have no counters, and its queues are left alone.
-                GpuSource::Auto | GpuSource::HipProfiler if !gpu_counters.is_empty() => {
-                    GpuSource::Hsa
-                }
-                source => source,
-            },
+            gpu_source: GpuSource::from_word(read.text("GPU_SOURCE")),
             gpu_counters,
             gpu_level: GpuLevel::from_word(read.text("GPU_LEVEL")),
             launch_stacks: read.bool("LAUNCH_STACKS"),

@@ -106,6 +106,8 @@ impl Plan {
         let openmp = openmp::choose(resolved, first_word(&command));
         let (boot_id, host) = boot_and_host();
         let keys = key_values(&command, &host);
+        let chosen = agent_settings(resolved);
+        let counts_kernels = kernels.sets.words().next().is_some();
         let mut directory = PathBuf::from(expand(&resolved.output_path, &keys));
         let is_kept = !os::is_null_device(&directory);
         let has_folder = resolved.time_output && is_kept;
@@ -201,7 +203,16 @@ impl Plan {
                 kernel_counters: kernels.sets,
                 counted_kernels: kernels.kernels,
                 counted_every: resolved.gpu_counters_every,
-                ..agent_settings(resolved)
+                gpu_source: match chosen.gpu_source {
+                    // HIP's own records have no counters, and its queues are left alone.
+                    GpuSource::Auto | GpuSource::HipProfiler if counts_kernels => GpuSource::Hsa,
+                    source => source,
+                },
+                events: EventChoice {
+                    gpu: chosen.events.gpu || counts_kernels,
+                    ..chosen.events
+                },
+                ..chosen
             },
             run,
             complaints: [counting.complaints, kernel_complaints, openmp.complaints].concat(),
@@ -361,7 +372,6 @@ fn events(resolved: &Resolved) -> EventChoice {
         choice = choice.with(source.category);
         choice.gpu |= source.with_gpu && records_gpu;
     }
-    choice.gpu |= !resolved.gpu_counters.is_empty() && records_gpu;
     // What proxies do belongs to collectives.
     if choice.has(Category::RcclProxy) && !resolved.backends.is_refused("rcclp") {
         choice = choice.with(Category::Rccl);
