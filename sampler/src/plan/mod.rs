@@ -108,6 +108,8 @@ impl Plan {
         let keys = key_values(&command, &host);
         let chosen = agent_settings(resolved);
         let counts_kernels = kernels.sets.words().next().is_some();
+        let mut events = chosen.events;
+        events.gpu |= counts_kernels;
         let mut directory = PathBuf::from(expand(&resolved.output_path, &keys));
         let is_kept = !os::is_null_device(&directory);
         let has_folder = resolved.time_output && is_kept;
@@ -151,7 +153,7 @@ impl Plan {
             counted: counting.names,
             kernel_counters: kernels.counters,
             overflow: counting.overflow_named,
-            switches: switches(resolved),
+            switches: switches(resolved, events.gpu),
             shortest_off_cpu_ns: u64::try_from(resolved.off_cpu_shortest.as_nanos())
                 .unwrap_or(u64::MAX),
             unwinder: resolved.unwinder.as_str().to_owned(),
@@ -185,9 +187,9 @@ impl Plan {
             .rank
             .as_ref()
             .is_none_or(|rank| rank.local_rank.unwrap_or(0) == 0);
-        let events = if is_first { &resolved.gpu_events } else { "" };
-        let reads_gpus = resolved.gpu_sensors || !events.is_empty();
-        let gpus = reads_gpus.then(|| gpu_choice(resolved, events, &exports));
+        let gpu_events = if is_first { &resolved.gpu_events } else { "" };
+        let reads_gpus = resolved.gpu_sensors || !gpu_events.is_empty();
+        let gpus = reads_gpus.then(|| gpu_choice(resolved, gpu_events, &exports));
         Self {
             command,
             exports,
@@ -208,10 +210,7 @@ impl Plan {
                     GpuSource::Auto | GpuSource::HipProfiler if counts_kernels => GpuSource::Hsa,
                     source => source,
                 },
-                events: EventChoice {
-                    gpu: chosen.events.gpu || counts_kernels,
-                    ..chosen.events
-                },
+                events,
                 ..chosen
             },
             run,
@@ -336,8 +335,8 @@ fn agent_settings(resolved: &Resolved) -> AgentSettings {
 }
 
 /// Whether context switches are recorded: by themselves where somebody asks what threads wait for, or why a GPU does.
-fn switches(resolved: &Resolved) -> SwitchRecords {
-    let helps = resolved.sampling_realtime || events(resolved).gpu;
+fn switches(resolved: &Resolved, records_gpu: bool) -> SwitchRecords {
+    let helps = resolved.sampling_realtime || records_gpu;
     match resolved.context_switches {
         _ if resolved.off_cpu => SwitchRecords::Wanted,
         ContextSwitches::Auto if helps => SwitchRecords::WherePermitted,

@@ -226,7 +226,9 @@ fn kernels_of_a_gpu_of_several_dies_have_what_all_of_them_counted() -> TestResul
     let own = ["spin", "slow", "awaits", "follows"];
     run.kernels
         .retain(|kernel| own.iter().any(|name| kernel.name.contains(name)));
-    ensure!(run.kernels.len() >= 20, "{}", run.outcome.story());
+    // Values of those beside which another ran are left out.
+    run.kernels.retain(|kernel| !kernel.counters.is_empty());
+    ensure!(run.kernels.len() >= 10, "{}", run.outcome.story());
     check_values(&run, &machine.truth()?)
 }
 
@@ -256,7 +258,7 @@ fn kernels_of_hip_are_counted_by_their_names() -> TestResult {
     );
     let is_one = |kernel: &&Kernel| kernel.counters.get("SQ_WAVES") == Some(&1.0);
     ensure!(
-        spins.iter().all(|one| is_one(one)),
+        spins.iter().all(is_one),
         "{spins:?}\n{}",
         run.outcome.story()
     );
