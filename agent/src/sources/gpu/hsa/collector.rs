@@ -153,9 +153,6 @@ fn look(patience: u32, reset: Reset) -> u64 {
 
 fn look_alone(patience: u32, reset: Reset) -> u64 {
     operations::receive(queues::list);
-    if kernel_counters::is_on() {
-        note_kernels_in_flight();
-    }
     let now = sys::boottime_ns();
     let (mut told, mut left) = (0_u64, 0_u64);
     queues::for_each_list(|list| {
@@ -163,7 +160,9 @@ fn look_alone(patience: u32, reset: Reset) -> u64 {
         let list: &mut List = unsafe { &mut *list };
         if list.length > 0 {
             let before = list.length;
-            list.sweep(patience, |ticket, node| finish(ticket, node, now, reset));
+            list.sweep(patience, |ticket, node| {
+                visited(node, || finish(ticket, node, now, reset))
+            });
             told = told.wrapping_add(u64::from(before.wrapping_sub(list.length)));
             left = left.wrapping_add(u64::from(list.length));
         }
@@ -172,19 +171,22 @@ fn look_alone(patience: u32, reset: Reset) -> u64 {
     told
 }
 
-/// Notes for each queue the first kernel that is not over: counters of kernels before it may be told. Only for the holder of the lock.
-fn note_kernels_in_flight() {
-    kernel_counters::for_each(|gpu| gpu.beside.begin_look());
-    queues::for_each_list(|list| {
-        // SAFETY: the lock makes the lists ours.
-        if let Some(kernel) = unsafe { &*list }.first_kernel() {
-            kernel_counters::for_each(|gpu| {
-                if gpu.agent() == kernel.agent {
-                    gpu.beside.in_flight(kernel.queue_number, kernel.sequence);
-                }
-            });
-        }
-    });
+/// Visits an operation; a kernel that is done with is not in flight any more.
+fn visited(node: &'static Node, visit: impl FnOnce() -> Visited) -> Visited {
+    // SAFETY: it was handed over, and is given back after this.
+    let operation = unsafe { node.operation() }.filter(|operation| operation.beside != 0);
+    let agent = operation.map(|operation| operation.agent);
+    let visited = visit();
+    if visited == Visited::IsDone
+        && let Some(agent) = agent
+    {
+        kernel_counters::for_each(|gpu| {
+            if gpu.agent() == agent {
+                gpu.beside.done();
+            }
+        });
+    }
+    visited
 }
 
 /// Tells what is complete now; with `wait`, also what completes soon: the process is about to end.
@@ -258,37 +260,41 @@ enum Ended {
 fn give_up_list(list: *mut List, ended: Ended) {
     // SAFETY: the caller holds the lock.
     unsafe { &mut *list }.sweep(u32::MAX, |ticket, node| {
-        // SAFETY: it was handed over.
-        if let Some(operation) = unsafe { node.operation() } {
-            let counting = operation.counting;
-            if let Some(counting) = counting.filter(|counting| counting.has_ended()) {
-                let is_stopped = counting.stopped().is_some();
-                if ended == Ended::Wait && is_stopped {
-                    return Visited::IsKept;
-                }
-                if ended == Ended::Wait {
-                    // The queue is gone: its counters will not be read any more.
-                    counting.release();
-                }
-                tell(operation, node.times(), None);
-                return Visited::IsDone;
+        visited(node, || give_up_one((ticket, node), ended))
+    });
+}
+
+fn give_up_one((ticket, node): (Ticket, &'static Node), ended: Ended) -> Visited {
+    // SAFETY: it was handed over.
+    if let Some(operation) = unsafe { node.operation() } {
+        let counting = operation.counting;
+        if let Some(counting) = counting.filter(|counting| counting.has_ended()) {
+            let is_stopped = counting.stopped().is_some();
+            if ended == Ended::Wait && is_stopped {
+                return Visited::IsKept;
             }
-            if let Some(counting) = counting.filter(|_| ended == Ended::Wait) {
-                // The queue is gone, so its commands are not executed any more.
+            if ended == Ended::Wait {
+                // The queue is gone: its counters will not be read any more.
                 counting.release();
             }
-            if operation.kind != OpKind::Barrier {
-                counters::count(Counter::GpuLostAtEnd, 1);
-            }
-            if operation.own {
-                node.forget_signal();
-            } else {
-                watch::done(operation.signal, ticket);
-            }
+            tell(operation, node.times(), None);
+            return Visited::IsDone;
         }
-        node.set(ticket, Phase::Dead);
-        Visited::IsDone
-    });
+        if let Some(counting) = counting.filter(|_| ended == Ended::Wait) {
+            // The queue is gone, so its commands are not executed any more.
+            counting.release();
+        }
+        if operation.kind != OpKind::Barrier {
+            counters::count(Counter::GpuLostAtEnd, 1);
+        }
+        if operation.own {
+            node.forget_signal();
+        } else {
+            watch::done(operation.signal, ticket);
+        }
+    }
+    node.set(ticket, Phase::Dead);
+    Visited::IsDone
 }
 
 /// What is in flight on a queue will never complete.
@@ -393,17 +399,8 @@ fn finish_timed(
     now: u64,
 ) -> Visited {
     let counts = match operation.counting {
-        None => {
-            if operation.sequence != 0 {
-                kernel_counters::for_each(|gpu| {
-                    if gpu.agent() == operation.agent {
-                        gpu.beside.ended(operation.queue_number, times);
-                    }
-                });
-            }
-            None
-        }
-        Some(counting) => match counting.verdict(operation.queue_number, times, now) {
+        None => None,
+        Some(counting) => match counting.verdict(operation.beside, now) {
             Verdict::Alone => {
                 let counts = counting.counts();
                 counting.release();

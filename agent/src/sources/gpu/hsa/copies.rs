@@ -97,7 +97,7 @@ fn prepare(copy: Copy, gpu: agents::Gpu, kind: usize) -> Option<Ticket> {
     // SAFETY: the thread's own words.
     let words = unsafe { &*words::words() };
     let operation = Operation {
-        sequence: 0,
+        beside: 0,
         counting: None,
         kind: OpKind::Copy,
         signal: copy.signal,

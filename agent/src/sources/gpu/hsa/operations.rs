@@ -106,8 +106,8 @@ pub struct Operation {
     pub direction: u64,
     /// Of kernels: which of its queue's packets it was.
     pub number: u64,
-    /// Of kernels on a GPU where some are counted: which of the GPU's kernels it is, from 1 on; else 0.
-    pub sequence: u64,
+    /// Of kernels on a GPU where some are counted: what tells whether it was alone there (`Beside::submit`); else 0.
+    pub beside: u64,
     /// Of kernels: the commands that count it, if any do.
     pub counting: Option<Counting>,
 }
@@ -387,24 +387,6 @@ impl List {
         }
         self.last = link;
         self.length = self.length.wrapping_add(1);
-    }
-
-    /// The first kernel that is not over, as far as it was looked at, of those that have a number on their GPU. One whose times were taken by the
-    /// program's thread alone counts as not over: nothing else knows when it ran.
-    pub fn first_kernel(&self) -> Option<&'static Operation> {
-        let mut link = self.first;
-        while let Some(node) = link.checked_sub(1).and_then(node_at) {
-            // SAFETY: it was handed over, and only the collector, who is the caller, gives it back.
-            let operation = unsafe { node.operation() };
-            let is_in_flight = operation.is_some_and(|operation| {
-                operation.sequence != 0 && !operation.counting.is_some_and(|one| one.has_ended())
-            });
-            if is_in_flight {
-                return operation;
-            }
-            link = node.next.load(Ordering::Relaxed);
-        }
-        None
     }
 
     /// Visits operations from the oldest on, and removes those of which `visit` says so. Stops after `patience` that are not over in a row.

@@ -19,7 +19,7 @@ use crate::sources::gpu::hsa::abi::{
     AGENT_DISPATCH, KERNEL_DISPATCH, Layout, Packet, Signal, Writer,
 };
 use crate::sources::gpu::hsa::collector;
-use crate::sources::gpu::hsa::kernel_counters::{self, Counting};
+use crate::sources::gpu::hsa::kernel_counters::{self, Counting, GpuCounters};
 use crate::sources::gpu::hsa::names;
 use crate::sources::gpu::hsa::operations::{self, Operation, Ticket};
 use crate::sources::gpu::hsa::queue_depth;
@@ -91,6 +91,9 @@ pub unsafe extern "C" fn on_packets(
             if packet.completion != 0 {
                 watch::settle(packet.completion);
             }
+            if packet.kind() == KERNEL_DISPATCH {
+                state.is_in_flight_unseen(counters);
+            }
             batch.put(packet);
             continue;
         }
@@ -112,6 +115,9 @@ pub unsafe extern "C" fn on_packets(
             unused => {
                 if let Some(counting) = unused {
                     counting.release();
+                }
+                if packet.kind() == KERNEL_DISPATCH && !seen.is_recorded {
+                    state.is_in_flight_unseen(counters);
                 }
                 batch.put(packet);
             }
@@ -284,10 +290,23 @@ impl State {
     }
 
     /// Hands an operation over to the collector.
-    fn submit(&self, ticket: Ticket, operation: Operation) {
+    fn submit(&self, ticket: Ticket, mut operation: Operation) {
+        let counters = self.counters().filter(|_| kernel_counters::is_on());
+        if operation.kind == OpKind::Kernel
+            && let Some(gpu) = counters
+        {
+            operation.beside = gpu.beside.submit(operation.queue_number);
+        }
         self.depth.is_watched(operation.number);
         operations::submit(ticket, operation);
         collector::wake();
+    }
+
+    /// A kernel is not recorded: nothing will say when it has ended.
+    fn is_in_flight_unseen(&self, counters: Option<&'static GpuCounters>) {
+        if let Some(gpu) = counters {
+            gpu.beside.submit(self.number.load(Ordering::Relaxed));
+        }
     }
 
     /// What is known of a packet: `which` is its index and what counts it.
@@ -341,10 +360,7 @@ impl State {
             bytes: 0,
             direction: 0,
             number,
-            sequence: match self.counters().filter(|_| kernel) {
-                None => 0,
-                Some(gpu) => gpu.beside.submit(),
-            },
+            beside: 0,
             counting,
         }
     }

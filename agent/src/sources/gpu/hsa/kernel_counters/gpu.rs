@@ -16,7 +16,6 @@ use crate::sources::gpu::hsa::kernel_counters::say;
 use crate::sources::gpu::hsa::table;
 use crate::state;
 use crate::sys;
-use crate::sys::lock::Lock;
 use crate::sys::text::Text;
 
 /// Counted kernels in flight on a GPU, at most.
@@ -25,8 +24,6 @@ pub const SLOTS: usize = 256;
 const MOST_INSTANCES: usize = 1024;
 /// A thread that launches waits so long for a kernel to end, if all commands are in use; half as long after each wait that was in vain.
 const PATIENCE_NS: u64 = 40_000_000;
-/// Kernels that wait for others, and give up their commands to such a thread.
-const GIVEN_UP: u32 = 32;
 const NAP_NS: u64 = 20_000;
 
 /// An event of the set.
@@ -49,10 +46,8 @@ struct Slot {
     packets: UnsafeCell<CommandPackets>,
     /// Completed when the values are in memory.
     signal: AtomicU64,
-    /// When the kernel was first seen complete, CLOCK_BOOTTIME ns; 0 before. As the next, only the collector's.
+    /// When the kernel was first seen complete, CLOCK_BOOTTIME ns; 0 before. Only the collector's.
     ended_ns: AtomicU64,
-    /// The last kernel that was submitted by then.
-    newest: AtomicU64,
 }
 
 /// The counters of a GPU. Lives for ever.
@@ -69,8 +64,6 @@ pub struct GpuCounters {
     events: [Event; MOST_INSTANCES],
     events_used: usize,
     slots: [Slot; SLOTS],
-    /// Held while commands are made.
-    making: Lock,
     /// How often in a row waiting for a kernel to end was of no use: one takes long.
     waited_in_vain: AtomicU32,
     /// Where to look for a free slot first.
@@ -81,7 +74,7 @@ pub struct GpuCounters {
     pub beside: Beside,
 }
 
-// SAFETY: packets of a slot are written by one thread before its handle, and read after that; `Beside` says the same of itself.
+// SAFETY: packets of a slot are written by one thread before its handle, and read after that.
 unsafe impl Sync for GpuCounters {}
 
 /// A kernel that is counted.
@@ -102,10 +95,11 @@ impl GpuCounters {
         address: &[u8],
         (place, set): (u64, CounterSet<'_>),
     ) -> Result<*mut Self, &'static [u8]> {
-        let registered = loaded
-            .library
-            .register(&loaded.runtime, agent)
-            .map_err(|_| &b"libhsa-amd-aqlprofile64 does not know GPUs of its kind"[..])?;
+        let register = || loaded.library.register(&loaded.runtime, agent).ok();
+        let registered = kernel_counters::LIBRARY
+            .with(register)
+            .flatten()
+            .ok_or(&b"libhsa-amd-aqlprofile64 does not know GPUs of its kind"[..])?;
         let gpu = zeroed::<Self>().ok_or(&b"no memory"[..])?;
         // SAFETY: mapped with room for it, and nobody else's yet. Zeroes are valid for what is not written here: numbers, atomics, events, packets
         // and locks.
@@ -118,11 +112,13 @@ impl GpuCounters {
                 agent,
             });
             (&raw mut (*gpu).set).write(place);
-            (&raw mut (*gpu).making).write(Lock::new());
             &mut *gpu
         };
         for (block, number) in set.events() {
-            let chosen = this.choose(block, number).unwrap_or_else(|why| {
+            let chosen = kernel_counters::LIBRARY
+                .with(|| this.choose(block, number))
+                .unwrap_or(Err(b"a handler of signals made its queue"));
+            let chosen = chosen.unwrap_or_else(|why| {
                 say_event(address, (block, number), why);
                 Chosen::default()
             });
@@ -194,7 +190,7 @@ impl GpuCounters {
             return Some(());
         }
         let events = self.events.get(..self.events_used)?;
-        let made = self.making.with(|| {
+        let made = kernel_counters::LIBRARY.with(|| {
             if !kernel_counters::is_on() {
                 return None;
             }
@@ -213,11 +209,6 @@ impl GpuCounters {
             Some(())
         });
         made.flatten()
-    }
-
-    /// Waits until no thread makes commands.
-    pub fn finish_making(&self) {
-        self.making.with(|| ());
     }
 
     /// Commands for a kernel that is about to be submitted, if it is to be counted. `in_batch` are those for kernels that are submitted together with it.
@@ -264,8 +255,6 @@ impl GpuCounters {
     fn wait_for_slot(&'static self, wake: impl Fn()) -> Option<&'static Slot> {
         let in_vain = self.waited_in_vain.load(Ordering::Relaxed);
         let patience_ns = PATIENCE_NS.checked_shr(in_vain).unwrap_or(0);
-        // Those that only wait for kernels of other queues may do so for long.
-        self.beside.want_commands(GIVEN_UP);
         let since = sys::boottime_ns();
         while sys::boottime_ns().saturating_sub(since) < patience_ns
             && crate::sources::gpu::hsa::is_recording()
@@ -274,7 +263,6 @@ impl GpuCounters {
             sys::nap(NAP_NS);
             let free = self.free_slot();
             if free.is_some() {
-                self.beside.want_commands(0);
                 self.waited_in_vain.store(0, Ordering::Relaxed);
                 return free;
             }
@@ -325,16 +313,13 @@ impl Counting {
         self.gpu
     }
 
-    /// When the kernel was first seen complete, and the last kernel that was submitted to the GPU by then.
-    pub fn ended(&self, now_ns: u64) -> (u64, u64) {
-        let before = self.slot.ended_ns.load(Ordering::Relaxed);
-        if before == 0 {
-            self.slot.ended_ns.store(now_ns, Ordering::Relaxed);
-            let newest = self.gpu.beside.newest();
-            self.slot.newest.store(newest, Ordering::Relaxed);
-            return (now_ns, newest);
+    /// When the kernel was first seen complete: now, if it is for the first time.
+    pub fn ended(&self, now_ns: u64) -> u64 {
+        match self.slot.ended_ns.load(Ordering::Relaxed) {
+            0 => self.slot.ended_ns.store(now_ns, Ordering::Relaxed),
+            before => return before,
         }
-        (before, self.slot.newest.load(Ordering::Relaxed))
+        now_ns
     }
 
     /// Whether the kernel was seen complete already.
@@ -360,7 +345,7 @@ impl Counting {
         let properties = [units, engines, simds, dies].map(u64::from);
         let mut counts = KernelCounts::new(gpu.set, properties, gpu.chosen_used);
         let handle = self.slot.handle.load(Ordering::Acquire);
-        gpu.loaded.library.values(handle, |event, value| {
+        let add = |event: Event, value| {
             let is_it = |one: &Chosen| {
                 one.is_counted && (one.block, one.number) == (event.block, event.number)
             };
@@ -368,7 +353,8 @@ impl Counting {
             if let Some(counted) = place.and_then(|place| counts.event(place)) {
                 counted.add(value);
             }
-        });
+        };
+        kernel_counters::LIBRARY.with(|| gpu.loaded.library.values(handle, add));
         counts
     }
 

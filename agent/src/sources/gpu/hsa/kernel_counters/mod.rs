@@ -27,6 +27,8 @@ const MOST: usize = 64;
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// Held while a GPU is made ready.
 static PREPARING: Lock = Lock::new();
+/// Held while AMD's library is called: a launching thread has it make commands while the collector has it read others.
+static LIBRARY: Lock = Lock::new();
 static GPUS: [AtomicPtr<GpuCounters>; MOST] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
 /// GPUs that cannot be counted, or are not to be: their agents. Asked about once.
@@ -126,7 +128,8 @@ pub fn for_each(mut what: impl FnMut(&'static GpuCounters)) {
 /// No library is called any more, and no kernel counted. Only for the holder of the collector's lock, under which values are read.
 pub fn end() {
     IS_ON.store(false, Ordering::Release);
-    for_each(GpuCounters::finish_making);
+    // Until no thread makes commands.
+    LIBRARY.with(|| ());
 }
 
 /// The runtime is gone, and its memory with it.
@@ -143,5 +146,6 @@ pub fn forget() {
 /// A fork's child has no GPU work of ours.
 pub fn after_fork_in_child() {
     PREPARING.break_open();
+    LIBRARY.break_open();
     forget();
 }
