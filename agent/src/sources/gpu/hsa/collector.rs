@@ -211,24 +211,35 @@ pub fn flush(wait: bool) {
     }
 }
 
-/// Has [`end_counting`] called before the destructors of AMD's library of counters, which was just loaded.
-pub fn register_end_of_counting() {
+/// When AMD's library of counters has made objects that it destroys when the process exits.
+#[derive(Debug, Clone, Copy)]
+pub enum LibraryUse {
+    /// It is loaded, and has made commands.
+    Commands = 1,
+    /// It has read values.
+    Values = 2,
+}
+
+/// Has [`end_counting`] called before the destructors of what AMD's library of counters has made by now: what is registered last is called first.
+pub fn register_end_of_counting(after: LibraryUse) {
     extern "C" fn before_destructors() {
         if state::is_own_process() {
             end_counting();
         }
     }
-    static REGISTERED: AtomicBool = AtomicBool::new(false);
-    if !REGISTERED.swap(true, Ordering::Relaxed) {
+    static REGISTERED: AtomicU32 = AtomicU32::new(0);
+    let after = after as u32;
+    if REGISTERED.fetch_or(after, Ordering::Relaxed) & after == 0 {
         // SAFETY: a function without arguments.
         unsafe { libc::atexit(before_destructors) };
     }
 }
 
-/// AMD's library of counters is about to end with the process: records what completes soon, and has it called no more.
+/// AMD's library of counters is about to end with the process: has it called no more. What the library keeps for this thread is destroyed already, so the
+/// collector's thread reads the last values.
 fn end_counting() {
     if crate::sources::gpu::hsa::is_recording() {
-        flush(true);
+        let_look();
     }
     LOOKING.with(kernel_counters::end);
 }
@@ -403,6 +414,7 @@ fn finish_timed(
         Some(counting) => match counting.verdict(operation.beside, now) {
             Verdict::Alone => {
                 let counts = counting.counts();
+                register_end_of_counting(LibraryUse::Values);
                 counting.release();
                 Some(counts)
             }

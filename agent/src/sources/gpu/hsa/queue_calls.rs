@@ -224,7 +224,7 @@ impl State {
         self.tags.reset(size);
         let counters = kernel_counters::of_gpu(gpu.handle);
         if !counters.is_null() {
-            collector::register_end_of_counting();
+            collector::register_end_of_counting(collector::LibraryUse::Commands);
         }
         self.counters.store(counters, Ordering::Release);
         self.queue.store(made, Ordering::Release);
