@@ -177,7 +177,7 @@ fn visited(node: &'static Node, visit: impl FnOnce() -> Visited) -> Visited {
     let operation = unsafe { node.operation() }.filter(|operation| operation.beside != 0);
     let agent = operation.map(|operation| operation.agent);
     let visited = visit();
-    if visited == Visited::IsDone
+    if visited == Visited::Done
         && let Some(agent) = agent
     {
         kernel_counters::for_each(|gpu| {
@@ -282,14 +282,14 @@ fn give_up_one((ticket, node): (Ticket, &'static Node), ended: Ended) -> Visited
         if let Some(counting) = counting.filter(|counting| counting.has_ended()) {
             let is_stopped = counting.stopped().is_some();
             if ended == Ended::Wait && is_stopped {
-                return Visited::IsKept;
+                return Visited::Kept;
             }
             if ended == Ended::Wait {
                 // The queue is gone: its counters will not be read any more.
                 counting.release();
             }
             tell(operation, node.times(), None);
-            return Visited::IsDone;
+            return Visited::Done;
         }
         if let Some(counting) = counting.filter(|_| ended == Ended::Wait) {
             // The queue is gone, so its commands are not executed any more.
@@ -305,7 +305,7 @@ fn give_up_one((ticket, node): (Ticket, &'static Node), ended: Ended) -> Visited
         }
     }
     node.set(ticket, Phase::Dead);
-    Visited::IsDone
+    Visited::Done
 }
 
 /// What is in flight on a queue will never complete.
@@ -341,22 +341,22 @@ enum Found {
 fn finish(ticket: Ticket, node: &'static Node, now: u64, reset: Reset) -> Visited {
     // SAFETY: it was handed over, and only this function gives it back.
     let Some(operation) = (unsafe { node.operation() }) else {
-        return Visited::IsDone;
+        return Visited::Done;
     };
     if operation.kind == OpKind::Barrier {
         // SAFETY: ours are never destroyed.
         let complete = unsafe { Signal::new(operation.signal) }
             .is_none_or(|signal| signal.value() < operation.value);
         if !complete {
-            return Visited::IsInFlight;
+            return Visited::InFlight;
         }
         queues::is_over(operation.queue, operation.number);
-        return Visited::IsDone;
+        return Visited::Done;
     }
     let found = match node.phase(ticket) {
         Some(Phase::Pending) => {
             if !operation.own && node.change(ticket, Phase::Pending, Phase::Claimed).is_err() {
-                return Visited::IsInFlight;
+                return Visited::InFlight;
             }
             let found = read(operation, node, now, reset);
             if !operation.own {
@@ -374,11 +374,11 @@ fn finish(ticket: Ticket, node: &'static Node, now: u64, reset: Reset) -> Visite
             Found::Times(start, end)
         }
         Some(Phase::Dead) => Found::Failed(node.cause()),
-        Some(Phase::Cancelled) => return Visited::IsDone,
+        Some(Phase::Cancelled) => return Visited::Done,
         _ => Found::Nothing,
     };
     if matches!(found, Found::Nothing) {
-        return Visited::IsInFlight;
+        return Visited::InFlight;
     }
     // A queue may be another one by the time that the counters of a kernel are known.
     if operation
@@ -399,7 +399,7 @@ fn finish(ticket: Ticket, node: &'static Node, now: u64, reset: Reset) -> Visite
             }
         }
     }
-    Visited::IsDone
+    Visited::Done
 }
 
 /// Tells an operation whose times are known, unless it has to wait for its counters.
@@ -429,12 +429,12 @@ fn finish_timed(
             Verdict::Unknown => {
                 node.store_times(times.0, times.1);
                 node.set(ticket, Phase::Taken);
-                return Visited::IsKept;
+                return Visited::Kept;
             }
         },
     };
     tell(operation, times, counts.as_ref());
-    Visited::IsDone
+    Visited::Done
 }
 
 fn cause_of(number: u32) -> Counter {

@@ -355,11 +355,11 @@ impl Node {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visited {
     /// It is recorded, or never will be: its node is free.
-    IsDone,
+    Done,
     /// It is not over; those behind it are not either, as a rule.
-    IsInFlight,
+    InFlight,
     /// It is over, and stays until its counters are known.
-    IsKept,
+    Kept,
 }
 
 /// A list of operations, oldest first. Only the collector's.
@@ -403,7 +403,7 @@ impl List {
             let next = node.next.load(Ordering::Relaxed);
             let ticket = Ticket::new(index, node.number.load(Ordering::Relaxed));
             let visited = visit(ticket, node);
-            if visited == Visited::IsDone {
+            if visited == Visited::Done {
                 match before.checked_sub(1).and_then(node_at) {
                     Some(before) => before.next.store(next, Ordering::Relaxed),
                     None => self.first = next,
@@ -424,7 +424,7 @@ impl List {
                 staying = 0;
             } else {
                 before = link;
-                staying = staying.wrapping_add(u32::from(visited == Visited::IsInFlight));
+                staying = staying.wrapping_add(u32::from(visited == Visited::InFlight));
                 if staying >= patience {
                     break;
                 }
