@@ -49,7 +49,7 @@ impl Arrival {
         (self.info >> 2) as usize
     }
 
-    /// Whether it has [`BY_CALL`] or [`FUSED`], or any of several.
+    /// Whether it has `BY_CALL` or `FUSED` (`operations`), or any of several.
     pub(crate) fn has(&self, flags: u64) -> bool {
         self.info & flags != 0
     }
