@@ -262,7 +262,7 @@ pub fn let_look() {
 /// What becomes of kernels that have ended, and whose counters are not known yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    /// Their queue is gone, but not their values: they are told at a later look.
+    /// Their queue is gone, but not their values: they are recorded later.
     Wait,
     /// They are recorded without.
     AreTold,

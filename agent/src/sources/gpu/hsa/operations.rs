@@ -106,7 +106,7 @@ pub struct Operation {
     pub direction: u64,
     /// Of kernels: which of its queue's packets it was.
     pub number: u64,
-    /// Of kernels on a GPU where some are counted: what tells whether it was alone there (`Beside::submit`); else 0.
+    /// Of kernels on a GPU where some are counted: the number by which `Beside` knows whether it was alone; else 0.
     pub beside: u64,
     /// Of kernels: the commands that count it, if any do.
     pub counting: Option<Counting>,

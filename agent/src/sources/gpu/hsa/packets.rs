@@ -31,7 +31,7 @@ use crate::state;
 use crate::state::pause;
 use crate::sys;
 
-/// So many packets have room on the stack.
+/// Number of packets that have room on the stack.
 const SMALL_ROOM: usize = 32;
 /// Most packets that go on for one: itself and one that follows it; and where kernels are counted, the commands around it, too.
 const GROWTH: usize = 2;

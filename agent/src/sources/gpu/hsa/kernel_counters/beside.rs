@@ -9,7 +9,7 @@ use crate::events;
 use crate::sources::gpu::hsa::kernel_counters;
 use crate::sources::gpu::hsa::kernel_counters::gpu::Counting;
 
-/// Counters that have not stopped for so long after their kernel are lost.
+/// Time after which counters that have not stopped behind their kernel are lost.
 const PATIENCE_NS: u64 = 1_000_000_000;
 /// In place of a queue's number plus one: kernels of several queues are in flight.
 const SHARED: u64 = 0xffff_ffff;
@@ -34,12 +34,12 @@ pub enum Verdict {
     Alone,
     /// They are not: its commands are free.
     Shared,
-    /// They cannot be had: its commands may still be executed.
+    /// They are lost: its commands may still be executed.
     Lost,
 }
 
 impl Beside {
-    /// A kernel is about to be submitted to a queue, and is in flight until [`Self::done`]. Returns what tells later whether it was alone; not 0.
+    /// A kernel is about to be submitted to a queue, and is in flight until [`Self::done`]. Returns a number, never 0, for [`Self::was_alone`].
     pub fn submit(&self, queue: u32) -> u64 {
         let own = u64::from(queue).wrapping_add(1) & SHARED;
         let mut before = self.in_flight.load(Ordering::Acquire);

@@ -22,7 +22,7 @@ use crate::sys::text::Text;
 pub const SLOTS: usize = 256;
 /// Instances of all events.
 const MOST_INSTANCES: usize = 1024;
-/// A thread that launches waits so long for a kernel to end, if all commands are in use; half as long after each wait that was in vain.
+/// Maximum time that a launching thread waits for a kernel to end while all commands are in use; halved after each wait in vain.
 const PATIENCE_NS: u64 = 40_000_000;
 const NAP_NS: u64 = 20_000;
 
