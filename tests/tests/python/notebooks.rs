@@ -245,10 +245,7 @@ fn a_cell_of_a_notebook_is_profiled() -> TestResult {
     let report = std::fs::read_to_string(Path::new(folder.trim()).join("report.html"))?;
     let (_, plots) = report.split_once("\"plots\":").context("plots")?;
     // Flame graphs begin with the cell.
-    ensure!(
-        plots.contains("distances ("),
-        "{plots}"
-    );
+    ensure!(plots.contains("distances ("), "{plots}");
     ensure!(
         text(4, "html").contains("<td>distances"),
         "{}",
