@@ -120,7 +120,9 @@ impl Outcome {
         let is_shell = |path: &PathBuf| {
             let mut summaries = self.summaries.iter();
             let own = summaries.find(|summary| summary.path == *path);
-            own.is_some_and(|own| own.name == "bash" && self.has_another_trace(own))
+            own.is_some_and(|own| {
+                matches!(own.name.as_str(), "bash" | "dash" | "sh") && self.has_another_trace(own)
+            })
         };
         let mut files = self.files();
         files.retain(|path| !is_shell(path));
