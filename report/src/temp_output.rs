@@ -56,8 +56,14 @@ impl TempOutput {
     /// When that fails; it is gone then.
     pub fn keep(mut self) -> Result<()> {
         if let Some((draft, goal)) = &self.draft {
-            std::fs::rename(draft, goal)
-                .with_context(|| format!("cannot write {}", goal.display()))?;
+            let told = || format!("cannot write {}", goal.display());
+            // A file system of another machine may say only at a close that it has no room; that of any descriptor will do.
+            let file = self.file.try_clone().with_context(told)?;
+            match nix::unistd::close(file) {
+                Err(nix::errno::Errno::EINTR) => {}
+                closed => closed.with_context(told)?,
+            }
+            std::fs::rename(draft, goal).with_context(told)?;
         }
         self.draft = None;
         Ok(())

@@ -1,6 +1,8 @@
 //! The few system calls that no crate of ours wraps, each behind a safe face.
 
 use std::ffi::{CStr, CString, OsStr};
+use std::fs::File;
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,17 @@ use rsys_wire::clocks;
 pub fn exit_at_once(code: i32) -> ! {
     // SAFETY: the call takes an integer and does not return.
     unsafe { libc::_exit(code) }
+}
+
+/// Closes a file that was written. A file system of another machine may say only now that it has no room.
+///
+/// # Errors
+/// When the system has not kept what was written.
+pub fn close(file: File) -> io::Result<()> {
+    match nix::unistd::close(file) {
+        Err(Errno::EINTR) => Ok(()),
+        closed => closed.map_err(io::Error::from),
+    }
 }
 
 /// A descriptor that becomes readable when process `pid` ends.

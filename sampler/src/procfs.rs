@@ -154,7 +154,29 @@ pub fn state_and_ticks(of: &str) -> Option<(char, u64)> {
     in_stat(&text(format!("/proc/{of}/stat")).ok()?)
 }
 
-/// The same from a line of `stat`. The name in it is in parentheses and may hold anything.
+/// When a process was started, in ticks of the clock since the machine was; `None` if it has ended.
+#[must_use]
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    start_in_stat(&text(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn start_in_stat(line: &str) -> Option<u64> {
+    let (_, rest) = line.rsplit_once(") ")?;
+    // Field 22 of the line, counted from 1; the first one of the rest is field 3.
+    rest.split(' ').nth(19)?.parse().ok()
+}
+
+/// Whether a process has ended that was started then, though its parent may not have noticed. One whose first thread alone has ended goes on.
+#[must_use]
+pub fn has_ended(pid: u32, start: u64) -> bool {
+    let Ok(line) = text(format!("/proc/{pid}/stat")) else {
+        return true;
+    };
+    let is_dead = matches!(in_stat(&line), Some(('Z' | 'X', _)));
+    start_in_stat(&line) != Some(start) || is_dead && thread_count(pid).unwrap_or(0) <= 1
+}
+
+/// State and CPU time from a line of `stat`. The name in it is in parentheses and may hold anything.
 fn in_stat(line: &str) -> Option<(char, u64)> {
     let (_, rest) = line.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
@@ -180,6 +202,8 @@ mod tests {
         ] {
             assert_eq!(in_stat(stat), expected, "{stat}");
         }
+        assert_eq!(start_in_stat(line), Some(100));
+        assert_eq!(start_in_stat("77 (x) R 1 2 3"), None);
     }
 
     #[test]

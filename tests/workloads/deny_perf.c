@@ -1,5 +1,5 @@
-// Runs a program under a seccomp filter that answers perf_event_open, as containers do.
-// Arguments: errno|kill PROGRAM [ARGUMENTS]
+// Runs a program under a seccomp filter that answers perf_event_open, as containers do, or, with `pidfd`, pidfd_open.
+// Arguments: errno|kill|pidfd PROGRAM [ARGUMENTS]
 #include "work.h"
 #include <errno.h>
 #include <linux/filter.h>
@@ -12,9 +12,10 @@ int main(int argc, char** argv)
 {
     CHECK(argc > 2);
     unsigned answer = strcmp(argv[1], "kill") == 0 ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
+    unsigned call = strcmp(argv[1], "pidfd") == 0 ? SYS_pidfd_open : SYS_perf_event_open;
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, answer),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };

@@ -152,8 +152,13 @@ pub fn attach(pid: u32, agent: &Path, session: &str, settings: &str) -> Result<A
 /// One sampler attaches to a process at a time.
 fn claim(pid: u32) -> Result<Option<UnixListener>, Refusal> {
     use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::fs::MetadataExt;
     use std::os::unix::net::SocketAddr;
-    let name = format!("rsys-attached-{pid}");
+    // Such names are those of a network: containers that share one have other processes of the same id.
+    let namespace = std::fs::metadata(format!("/proc/{pid}/ns/pid"));
+    let namespace = namespace.map_or(0, |namespace| namespace.ino());
+    let start = procfs::start_ticks(pid).unwrap_or(0);
+    let name = format!("rsys-attached-{namespace}-{pid}-{start}");
     let Ok(address) = SocketAddr::from_abstract_name(name) else {
         return Ok(None);
     };

@@ -19,6 +19,7 @@ use crate::launch::ending::Ending;
 use crate::monitors::Monitors;
 use crate::offcpu::{self, OffCpuInterval};
 use crate::os;
+use crate::procfs;
 use crate::session::ProcessKey;
 use crate::session::{Arrival, ExitWatch};
 use crate::waits::Waits;
@@ -186,7 +187,7 @@ impl Collector {
             .iter()
             .filter_map(|process| match &process.exit_watch {
                 ExitWatch::Watched(descriptor) => Some(descriptor.as_fd()),
-                ExitWatch::Exited | ExitWatch::Unwatched => None,
+                ExitWatch::LookedFor(..) | ExitWatch::Exited | ExitWatch::Unwatched => None,
             })
     }
 
@@ -261,7 +262,11 @@ impl Collector {
                     rings,
                     adoption: Adoption::default(),
                     ring_threads: HashMap::new(),
-                    waits: ExactWaits::new(self.off_cpu.is_some(), self.shortest_wait_ns),
+                    // Without looks nothing would ever take what is kept of switches.
+                    waits: ExactWaits::new(
+                        self.off_cpu.is_some() && self.waits.is_some(),
+                        self.shortest_wait_ns,
+                    ),
                     threads_changed: true,
                     threads_known_ns: 0,
                     lacks_switches: false,
@@ -312,7 +317,10 @@ impl Collector {
         if let Some(monitors) = &self.monitors {
             self.writer.counters(monitors.take());
         }
-        self.collect_switches();
+        // The kernel's buffers count what finds no room in them.
+        if self.writer.has_room() {
+            self.collect_switches();
+        }
         let of_switches = self.off_cpu.as_ref().map_or(0.0, offcpu::Watch::fullest);
         pass.fullest = pass.fullest.max(of_switches);
         for Exited { key, end } in over {
@@ -448,6 +456,7 @@ impl Collector {
                 ExitWatch::Watched(_) => polled
                     .next()
                     .is_some_and(|one| readable && one.any() == Some(true)),
+                ExitWatch::LookedFor(pid, start) => procfs::has_ended(*pid, *start),
                 ExitWatch::Exited => true,
                 ExitWatch::Unwatched => false,
             };

@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use super::account::{AgentCounts, End};
 use super::batch::Batch;
 use super::cpu_windows::CpuWindows;
-use super::drawing::trace::removed;
+use super::drawing::trace::{is_gone, removed};
 use super::host_counters::HostCounters;
 use super::output::sink::{Sinks, TraceFiles};
 use super::process::ProcessTrace;
@@ -29,7 +29,7 @@ use crate::session::ProcessKey;
 use crate::terminal::say;
 use crate::waits::record::WaitRecord;
 
-/// Memory that waiting batches may take. When they take more, the rings are left alone: they are a
+/// Memory that waiting work may take. When they take more, the rings are left alone: they are a
 /// buffer of their own, and what does not fit there is counted there.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
@@ -66,6 +66,16 @@ impl Job {
             | Self::LacksSwitches(key, _)
             | Self::End(key, ..) => Some(*key),
             Self::HostCounters(_) | Self::Foreground => None,
+        }
+    }
+
+    /// The memory of what may come faster than it is written.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Batch(_, batch) => batch.bytes(),
+            Self::Waits(_, records) => size_of_val(records.as_slice()),
+            Self::OffCpuIntervals(_, intervals) => size_of_val(intervals.as_slice()),
+            _ => 0,
         }
     }
 }
@@ -125,7 +135,7 @@ impl Writer {
         })
     }
 
-    /// Whether another batch should be collected now.
+    /// Whether more should be collected now.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.waiting_bytes.load(Ordering::Relaxed) < WAITING_BYTES_MAX
@@ -144,8 +154,6 @@ impl Writer {
 
     /// Hands over what was collected from a process.
     pub fn batch(&self, key: ProcessKey, batch: Batch) {
-        self.waiting_bytes
-            .fetch_add(batch.bytes(), Ordering::Relaxed);
         self.send(Job::Batch(key, batch));
     }
 
@@ -199,6 +207,7 @@ impl Writer {
     }
 
     fn send(&self, job: Job) {
+        self.waiting_bytes.fetch_add(job.bytes(), Ordering::Relaxed);
         // Only a thread that panicked does not take it.
         self.jobs.send(job).ok();
     }
@@ -267,6 +276,7 @@ fn work(
         {
             windows.advance(batch);
         }
+        let bytes = job.as_ref().map_or(0, Job::bytes);
         let own = job.as_ref().ok().and_then(Job::process);
         let own = own.and_then(|key| cpu_windows.get(&key));
         let mut tools = Tools {
@@ -284,11 +294,9 @@ fn work(
                 cpu_windows.extend(CpuWindows::new(run).map(|windows| (key, windows)));
             }
             Ok(Job::Batch(key, batch)) => {
-                let bytes = batch.bytes();
                 if let Some(trace) = traces.get_mut(&key) {
                     trace.take(batch, &mut tools);
                 }
-                shared.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
             Ok(Job::Waits(key, records)) => {
                 if let Some(trace) = traces.get_mut(&key) {
@@ -335,6 +343,7 @@ fn work(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
+        shared.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
         for trace in traces.values_mut().filter(|trace| trace.is_pending()) {
             trace.flush();
         }
@@ -359,7 +368,7 @@ fn forget_removed(processes: &mut [ProcessSummary]) {
     let mut short = processes
         .iter()
         .filter_map(|process| process.shared.clone());
-    let Some(path) = short.next().filter(|path| !path.exists()) else {
+    let Some(path) = short.next().filter(|path| is_gone(path)) else {
         return;
     };
     let text = removed(&path);

@@ -251,7 +251,10 @@ impl TaskRecord {
         let mut text = serde_json::to_vec_pretty(value).map_err(io::Error::other)?;
         text.push(b'\n');
         let written = File::create(&temporary)
-            .and_then(|mut file| file.write_all(&text))
+            .and_then(|mut file| {
+                file.write_all(&text)?;
+                os::close(file)
+            })
             .and_then(|()| fs::rename(&temporary, path));
         if written.is_err() {
             fs::remove_file(&temporary).ok();

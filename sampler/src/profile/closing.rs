@@ -72,7 +72,14 @@ pub fn serve(
         ..Circumstances::of(&plan.run, watch.unsampled.take())
     };
     let command = watch.target.pid().as_raw().unsigned_abs();
-    let outcome = watch.close();
+    let Some(outcome) = watch.close() else {
+        // As where we are killed, the record of the task says that it runs.
+        say(&format!(
+            "ended before the traces were complete: {} has what was written until then",
+            directory.path().display()
+        ));
+        return ending;
+    };
     let processes = &outcome.processes;
     let unstarted = missing.short.count();
     let is_of_job = plan.tasks.is_some() && record.is_some();

@@ -117,9 +117,9 @@ impl Watch {
         self.collector.abandon();
     }
 
-    /// Waits until the traces are written. Asked to end, it hurries; asked twice, it leaves: what
+    /// Waits until the traces are written. Asked to end, it hurries; asked twice, it leaves, and returns `None`: what
     /// is written is valid.
-    pub(super) fn close(mut self) -> Outcome {
+    pub(super) fn close(mut self) -> Option<Outcome> {
         // A process that announces itself from now on is refused at once; one that has done so stops recording.
         drop(self.receiver);
         let writer = self.collector.into_writer();
@@ -141,10 +141,10 @@ impl Watch {
                 writer.hurry();
             }
             if asked >= 2 {
-                return Outcome::default();
+                return None;
             }
         }
-        writer.finish()
+        Some(writer.finish())
     }
 
     /// Sleeps until something happens, or for the given time.

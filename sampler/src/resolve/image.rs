@@ -89,6 +89,10 @@ impl Image {
         // A debug link that leads to a wrong file is an error here; the symbol table is still good.
         let dwarf = guarded(&path, || {
             let unpacked = Unpacked::of(&path, cache);
+            // It would be unpacked as a whole, into memory of the job: the symbol table has names, too.
+            if unpacked.is_none() && Unpacked::is_too_large(&path) {
+                return None;
+            }
             let path = unpacked.as_ref().map_or(&path, |unpacked| &unpacked.path);
             ElfResolver::open_with_debug_dirs(path, debug_dirs).ok()
         })?;

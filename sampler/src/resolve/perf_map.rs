@@ -70,11 +70,11 @@ impl PerfMap {
         map
     }
 
-    /// Reads what was added to the file since the last time. A missing file is an empty one.
+    /// Reads what was added to the file since the last time, and says whether that is anything. A missing file is an empty one.
     ///
     /// # Errors
     /// When the file is there and cannot be read.
-    pub fn refresh(&mut self, path: &Path) -> io::Result<()> {
+    pub fn refresh(&mut self, path: &Path) -> io::Result<bool> {
         // Anybody may put a pipe under that name in /tmp; opening it must not block.
         let opened = File::options()
             .read(true)
@@ -82,7 +82,7 @@ impl PerfMap {
             .open(path);
         let mut file = match opened {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
         let metadata = file.metadata()?;
@@ -92,7 +92,8 @@ impl PerfMap {
                 "not a regular file",
             ));
         }
-        if metadata.len() < self.bytes_read {
+        let is_another = metadata.len() < self.bytes_read;
+        if is_another {
             // Truncated: another program with the same process id started over.
             *self = Self::default();
         }
@@ -106,7 +107,7 @@ impl PerfMap {
             .map_or(0, |at| at + 1);
         self.add_lines(&text[..whole_lines]);
         self.bytes_read += whole_lines as u64;
-        Ok(())
+        Ok(is_another || whole_lines > 0)
     }
 
     fn add_lines(&mut self, text: &[u8]) {

@@ -40,7 +40,7 @@ const VERSION: u32 = 1;
 
 /// Largest compression ratio of deflate (RFC 1951): a header that claims more is damaged.
 const RATIO_MAX: u64 = 1032;
-/// Limit of the memory that is allocated by the sizes in headers, before anything is decompressed.
+/// Limit of the memory that unpacked debug information takes.
 const UNPACKED_BYTES_MAX: u64 = 2 << 30;
 
 /// Unpacked sections begin at multiples of this, which is a page of any machine: a mapping may begin there.
@@ -71,6 +71,28 @@ struct Packed<'data> {
 }
 
 impl Unpacked {
+    /// Whether the file at `path` has more debug information, all of it unpacked, than memory is taken for.
+    pub fn is_too_large(path: &Path) -> bool {
+        let sum = || {
+            let file = File::open(path).ok()?;
+            // SAFETY: as in `of`.
+            let mapping = unsafe { Mmap::map(&file) }.ok()?;
+            let data = &*mapping;
+            let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
+            let mut sum = 0_u64;
+            for section in sections.iter() {
+                let name = sections.section_name(ENDIAN, section).ok()?;
+                if name.starts_with(b".debug_")
+                    && let Some((how, ..)) = section.compression(ENDIAN, data).ok()?
+                {
+                    sum = sum.saturating_add(how.ch_size(ENDIAN));
+                }
+            }
+            Some(sum)
+        };
+        sum().is_some_and(|bytes| bytes > UNPACKED_BYTES_MAX)
+    }
+
     /// Unpacks the debug information of the file at `path`, or takes what `store` kept of it. `None` when there is nothing to unpack, or it is packed in another way, or something
     /// is wrong with it: then the file itself says what it can.
     pub fn of(path: &Path, store: Option<&CacheStore>) -> Option<Self> {

@@ -26,9 +26,11 @@ use crate::procfs;
 pub enum ExitWatch {
     /// This descriptor becomes readable.
     Watched(OwnedFd),
+    /// There is no such descriptor: a kernel before 5.3, or a filter of system calls. We look for a process of this id and start ([`procfs::has_ended`]).
+    LookedFor(u32, u64),
     /// It ended before we could watch it.
     Exited,
-    /// We cannot watch it: it is outside of our pid namespace, or the kernel is too old.
+    /// We cannot watch it: it is outside of our pid namespace.
     Unwatched,
 }
 
@@ -377,7 +379,8 @@ fn news(datagram: Datagram) -> Result<News, String> {
         _ => match os::pidfd_open(pid) {
             Ok(descriptor) => ExitWatch::Watched(descriptor),
             Err(Errno::ESRCH) => ExitWatch::Exited,
-            Err(_) => ExitWatch::Unwatched,
+            Err(_) => procfs::start_ticks(pid)
+                .map_or(ExitWatch::Exited, |start| ExitWatch::LookedFor(pid, start)),
         },
     };
     let segment =

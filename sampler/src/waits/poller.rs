@@ -30,6 +30,8 @@ pub struct Waits {
 #[derive(Debug)]
 struct Shared {
     watch: Mutex<Watch>,
+    /// Taken before `watch`: whoever holds it is the next to have that, though the thread looks without a pause.
+    next: Mutex<()>,
     /// Something is to be done at once.
     wakeup: Condvar,
     /// What was seen and not taken yet. A lock of its own: nobody waits for a look to end.
@@ -79,6 +81,7 @@ impl Waits {
                 stop: false,
             }),
             wakeup: Condvar::new(),
+            next: Mutex::default(),
             records: Mutex::default(),
         });
         let threads = Arc::clone(&shared);
@@ -93,7 +96,7 @@ impl Waits {
 
     /// Looks at process `host_pid` from now on, as long as it runs the program whose agent has mapped memory of this inode.
     pub fn begin(&self, key: ProcessKey, (host_pid, pid): (u32, u32), agent_inode: u64) {
-        let mut watch = lock(&self.shared.watch);
+        let mut watch = self.shared.watch();
         watch
             .processes
             .insert(key, Watched::new(host_pid, pid, agent_inode));
@@ -112,7 +115,7 @@ impl Waits {
     /// Looks at a process no more, and says what was seen last: all its waits are over.
     #[must_use]
     pub fn end(&self, key: ProcessKey) -> Vec<WaitRecord> {
-        let mut watch = lock(&self.shared.watch);
+        let mut watch = self.shared.watch();
         let watched = watch.processes.remove(&key);
         let seen = lock(&self.shared.records).remove(&key);
         let mut records = seen.unwrap_or_default().records;
@@ -125,7 +128,7 @@ impl Waits {
 
 impl Drop for Waits {
     fn drop(&mut self) {
-        lock(&self.shared.watch).stop = true;
+        self.shared.watch().stop = true;
         self.shared.wakeup.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic there was reported when it happened.
@@ -139,6 +142,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        let _next = lock(&self.next);
+        lock(&self.watch)
+    }
+
     fn run(&self) {
         let mut random = Random(u64::from(std::process::id()) << 32 | 1);
         let mut watch = lock(&self.watch);
@@ -164,6 +172,9 @@ impl Shared {
                     .wait_timeout(watch, left)
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;
+            } else {
+                drop(watch);
+                watch = self.watch();
             }
             let rest = self.look(&mut watch);
             // Looks that were missed are not made up for, and none is made while all threads rest.
@@ -212,5 +223,39 @@ impl Random {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use memmap2::MmapOptions;
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+
+    use super::*;
+
+    #[test]
+    fn processes_come_and_go_while_it_looks_without_a_pause() {
+        let waits = Waits::start(1e9, 8, false, true, None).expect("a thread");
+        let pid = std::process::id();
+        let file = File::from(memfd_create(c"agent", MFdFlags::MFD_CLOEXEC).expect("memory"));
+        file.set_len(4096).expect("memory");
+        let _mapped = MmapOptions::new().map_raw(&file).expect("memory");
+        let inode = file.metadata().expect("an open file").ino();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // There is always something to look at.
+            scope.spawn(|| while !stop.load(Ordering::Relaxed) {});
+            for key in 0..100 {
+                waits.begin(key, (pid, pid), inode);
+            }
+            for key in 0..100 {
+                let _ = waits.end(key);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
     }
 }

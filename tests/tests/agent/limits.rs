@@ -118,6 +118,23 @@ fn few_signals_are_left_to_the_program() -> TestResult {
     Ok(())
 }
 
+/// A kernel before 5.3, or a container's filter, has no descriptors of processes: their ends are seen all the same, before anything is given up.
+#[test]
+fn ends_are_seen_without_descriptors_of_processes() -> TestResult {
+    let filter = workload("deny_perf").build()?.display().to_string();
+    let rate = workload("rate").build()?.display().to_string();
+    let line = format!("for i in 1 2 3; do {rate} --seconds 0.2 --threads 1; done; exit 3");
+    let outcome = Run::new()
+        .under([filter.as_str(), "pidfd"])
+        .command(script(&line))
+        .run()?;
+    outcome.expect_code(3);
+    let rates = outcome.summaries.iter().filter(|one| one.name == "rate");
+    let remarks: Vec<&str> = rates.map(|one| one.remarks.as_str()).collect();
+    assert_eq!(remarks, ["", "", ""], "{}", outcome.story());
+    Ok(())
+}
+
 /// A program runs where the agent would take the memory that it needs: as the command, and started from there.
 #[test]
 fn a_program_with_little_memory_runs_without_the_agent() -> TestResult {

@@ -164,6 +164,7 @@ impl Drawing {
             output.end(time_ns, data);
         }
         self.flush(true);
+        self.trace.close();
         self.trace.look_for_file();
     }
 
@@ -191,7 +192,7 @@ impl Drawing {
             output.end(time_ns, &data);
             match output.take_error() {
                 Some(error) => Err(error),
-                None => Ok(opened.path),
+                None => output.close().map(|()| opened.path),
             }
         });
         match written {

@@ -75,7 +75,6 @@ impl OffCpuTracks {
                 });
             }
         }
-        self.bound();
     }
 
     /// Keeps the times in which threads had been woken and had no processor, where those in which they were blocked have no tracks here.
@@ -99,10 +98,10 @@ impl OffCpuTracks {
                 });
             }
         }
-        self.bound();
     }
 
-    fn bound(&mut self) {
+    /// Forgets what is too much to be held for a trace that there may never be.
+    pub fn bound(&mut self) {
         if self.held.len() > HELD_MAX {
             self.held.drain(..self.held.len() - HELD_MAX / 2);
         }

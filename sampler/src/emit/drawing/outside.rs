@@ -87,6 +87,8 @@ impl Drawing {
     pub(super) fn draw_off_cpu(&mut self, run: &RunContext) {
         if let Some(output) = &mut self.trace.output {
             self.off_cpu.draw(output, run, &mut self.tally);
+        } else {
+            self.off_cpu.bound();
         }
     }
 }

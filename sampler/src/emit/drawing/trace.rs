@@ -162,14 +162,35 @@ impl Trace {
         true
     }
 
+    /// Ends the file: nothing more is drawn.
+    pub fn close(&mut self) {
+        let Some(Err(error)) = self.output.take().map(Output::close) else {
+            return;
+        };
+        let path = self.path.as_deref().or(self.shared.as_deref());
+        let path = path.unwrap_or("trace".as_ref());
+        let text = format!(
+            "{}: not all of it could be written: {error}",
+            path.display()
+        );
+        say(&format!("error: {text}"));
+        self.trouble = Some(text);
+    }
+
     /// Notices when somebody removed the file.
     pub fn look_for_file(&mut self) {
-        if let Some(path) = self.path.take_if(|path| !path.exists()) {
+        if let Some(path) = self.path.take_if(|path| is_gone(path)) {
             let text = removed(&path);
             say(&format!("error: {text}"));
             self.trouble = Some(text);
         }
     }
+}
+
+/// Whether a file is not there. One that cannot be asked for may be.
+#[must_use]
+pub fn is_gone(path: &Path) -> bool {
+    matches!(path.try_exists(), Ok(false))
 }
 
 /// What is said of a trace that somebody removed.

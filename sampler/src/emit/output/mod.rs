@@ -172,9 +172,16 @@ impl Output {
             &next,
         );
         out.clock_snapshot(&clock_readings());
-        if let Err(error) = self.writer.next_part(sink, time_ns) {
-            self.fail(error);
-            return;
+        match self.writer.next_part(sink, time_ns) {
+            Ok(full) => {
+                if let Err(error) = full.close() {
+                    self.error.get_or_insert(error);
+                }
+            }
+            Err(error) => {
+                self.fail(error);
+                return;
+            }
         }
         let out = self.writer.buffer();
         begin_file(out, self.tracks.namespace, run);
@@ -253,6 +260,14 @@ impl Output {
         );
         self.writer.buffer().clock_snapshot(&clock_readings());
         self.flush(true);
+    }
+
+    /// Closes the sink.
+    ///
+    /// # Errors
+    /// When not all that was written is kept.
+    pub fn close(self) -> std::io::Result<()> {
+        self.writer.finish()?.close()
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::identity::Identity;
+use crate::os;
 use crate::run::RunContext;
 use crate::run::file_names::FileNames;
 use crate::run::layout::FileId;
@@ -24,6 +25,12 @@ pub trait Sink: Write + Debug + Send {
     /// # Errors
     /// When what was written cannot be taken back.
     fn cut_to(&mut self, bytes: u64) -> io::Result<()>;
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// When something that was written is not kept: a file system of another machine may say so only now.
+    fn close(self: Box<Self>) -> io::Result<()>;
 }
 
 impl Sink for File {
@@ -31,11 +38,19 @@ impl Sink for File {
         self.set_len(bytes)?;
         self.seek(SeekFrom::Start(bytes)).map(drop)
     }
+
+    fn close(self: Box<Self>) -> io::Result<()> {
+        os::close(*self)
+    }
 }
 
 /// Drops all bytes.
 impl Sink for io::Sink {
     fn cut_to(&mut self, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> io::Result<()> {
         Ok(())
     }
 }
@@ -117,6 +132,10 @@ impl Write for Appended {
 impl Sink for Appended {
     fn cut_to(&mut self, bytes: u64) -> io::Result<()> {
         self.file.cut_to(self.begin + bytes)
+    }
+
+    fn close(self: Box<Self>) -> io::Result<()> {
+        os::close(self.file)
     }
 }
 

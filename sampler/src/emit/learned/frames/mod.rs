@@ -358,11 +358,10 @@ impl Frames {
             .perf_map_read
             .is_none_or(|read| read.elapsed() >= MAP_REFRESH)
         {
-            let before = self.perf_map.len();
             // A map that cannot be read leaves the addresses without names.
-            self.perf_map.refresh(&self.perf_map_path).ok();
+            let is_changed = self.perf_map.refresh(&self.perf_map_path).unwrap_or(false);
             self.perf_map_read = Some(Instant::now());
-            if self.perf_map.len() != before {
+            if is_changed {
                 // New code may lie where old code was.
                 self.places.retain(|(file, _), _| *file != NO_FILE);
             }
