@@ -41,6 +41,8 @@ pub struct Identity {
     pub is_command: bool,
     /// Its root directory as we see it, if it is not ours.
     pub root: Option<PathBuf>,
+    /// The folder that it was in when it announced itself.
+    pub folder: Option<PathBuf>,
 }
 
 impl Identity {

@@ -21,7 +21,6 @@ use crate::lifecycle::exec;
 use crate::lifecycle::own_runtime;
 use crate::lifecycle::restrictions;
 use crate::lifecycle::threads;
-use crate::sampling::framehop;
 use crate::sampling::python;
 use crate::sampling::words;
 use crate::sampling::{handler, slots, stack_room};
@@ -188,7 +187,6 @@ pub extern "C" fn after_fork_in_child() {
     // Forgetting the parent's slots comes first: this thread must not write into its ring, and
     // perf events would go on for the parent's thread.
     words::set_slot(std::ptr::null_mut());
-    framehop::drop_engine();
     if state::is_confined() {
         state::set(State::Dormant);
         return;

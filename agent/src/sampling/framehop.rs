@@ -45,11 +45,17 @@ std::arch::global_asm!(
     ".size rsys_call_on_stack, . - rsys_call_on_stack",
 );
 
-/// Makes the engine of the calling thread from the libraries that are loaded now: on the stack below `top`, for that of the thread may be tiny.
+/// Makes the engine of the calling thread from the libraries that are loaded now, if it has none: that of its parent does in the child of a fork, where the
+/// lock of the loader may be held by a thread that is not there. On the stack below `top`, for that of the thread may be tiny.
 ///
 /// # Safety
 /// Nothing else uses that stack meanwhile, of [`crate::sys::signal_stack::SIGNAL_STACK_BYTES`].
 pub unsafe fn make_engine(top: *mut c_void) -> *mut c_void {
+    // SAFETY: the thread's own word.
+    let made = unsafe { *engine() };
+    if !made.is_null() {
+        return made;
+    }
     // SAFETY: as the caller says.
     unsafe { rsys_call_on_stack(make, top) }
 }
@@ -64,12 +70,12 @@ extern "C" fn make() -> *mut c_void {
     made
 }
 
-/// Frees the engine of the calling thread, which ends, or whose slot is forgotten in the child of a fork.
+/// Frees the engine of the calling thread, which ends.
 pub fn drop_engine() {
     // SAFETY: the thread's own word.
     let made = unsafe { std::mem::replace(&mut *engine(), std::ptr::null_mut()) };
     if !made.is_null() {
-        // SAFETY: made by `make_engine`, and the thread's clock has stopped, or is its parent's.
+        // SAFETY: made by `make_engine`, and the thread's clock has stopped.
         drop(unsafe { Box::from_raw(made.cast::<FramehopEngine>()) });
     }
 }

@@ -126,13 +126,18 @@ fn answers() -> ArgGroup {
 }
 
 /// Options that set many settings, or any.
+fn process_id(word: &str) -> Result<u32, String> {
+    let pid = word.parse().ok().filter(|pid| *pid > 0);
+    pid.ok_or_else(|| "not the id of a process; pgrep NAME finds it".to_owned())
+}
+
 fn whole_sets() -> [Arg; 4] {
     [
         Arg::new(PID)
             .short('p')
             .long("pid")
             .value_name("PID")
-            .value_parser(clap::value_parser!(u32).range(1..))
+            .value_parser(process_id)
             .help("Record a process that runs already, until it ends, -d is over, or Ctrl-C")
             .long_help(
                 "Record a process that runs already, in place of a command: until it ends, the time of -d is over, or rsys-sample gets Ctrl-C or \

@@ -16,6 +16,63 @@ use crate::terminal::wants_colours;
 /// The exit code for a wrong option or setting.
 const USAGE_ERROR: i32 = 2;
 
+/// Options of other profilers, and what does here what they do there.
+const ELSEWHERE: [(&[&str], &str); 12] = [
+    (
+        &["--attach"],
+        "'-p PID' records a process that runs already",
+    ),
+    (
+        &["--rate", "--sampling-rate", "--hz"],
+        "'-f HERTZ' is the rate of samples",
+    ),
+    (
+        &["--native", "--call-graph", "--stacks", "--backtrace"],
+        "stacks with native and Python functions are always recorded; '--python-native' shows the interpreter's own, too",
+    ),
+    (
+        &[
+            "--sys-trace",
+            "--hip-trace",
+            "--hsa-trace",
+            "--kernel-trace",
+            "--memory-copy-trace",
+            "--runtime-trace",
+            "--gpu",
+        ],
+        "'-I rocm' records GPU operations and the calls that submit them",
+    ),
+    (
+        &["--roctx-trace", "--marker-trace", "--nvtx"],
+        "'-I roctx' records ranges that a program marks",
+    ),
+    (
+        &["--rccl-trace", "--nccl"],
+        "'-I rcclp' records collectives",
+    ),
+    (&["--mpi", "--mpi-trace"], "'-I mpip' records calls of MPI"),
+    (
+        &["--locks", "--lock", "--mutex"],
+        "'-I mutex-locks rw-locks spin-locks' records locks with those who hold them",
+    ),
+    (
+        &["--idle", "--wall", "--gil", "--blocking"],
+        "'--realtime' shows what threads wait for",
+    ),
+    (
+        &["--subprocesses", "--children", "--follow-forks"],
+        "children are recorded, if '--follow' does not leave them out",
+    ),
+    (
+        &["--list-backends", "--list", "--list-counters"],
+        "'rsys-avail' lists backends, settings and counters",
+    ),
+    (
+        &["--stats", "--summary"],
+        "'rsys-report DIR' says where the time went, from any trace",
+    ),
+];
+
 /// What to print, where, and with which code to end.
 #[derive(Debug, Clone)]
 pub struct CliExit {
@@ -38,9 +95,13 @@ impl CliExit {
                 Some(ContextValue::String(argument)) => argument.as_str(),
                 _ => "",
             };
-            if argument == "--attach" {
-                let tip = "'-p PID' records a process that runs already";
-                let tip = ContextValue::StyledStrs(vec![tip.into()]);
+            let argument = argument.split('=').next().unwrap_or(argument);
+            let elsewhere = ELSEWHERE
+                .iter()
+                .find(|(names, _)| names.contains(&argument));
+            if let Some((_, tip)) = elsewhere {
+                error.remove(ContextKind::SuggestedArg);
+                let tip = ContextValue::StyledStrs(vec![(*tip).into()]);
                 error.insert(ContextKind::Suggested, tip);
             }
         }

@@ -185,6 +185,12 @@ fn mistakes_end_with_two_and_a_proposal() {
         ("--frq 3 x", "a similar argument exists: '--freq'"),
         ("--folow=all x", "a similar argument exists: '--follow'"),
         ("-Z x", "unexpected argument '-Z' found"),
+        ("--mpi x", "tip: '-I mpip' records calls of MPI"),
+        ("--rate=100 x", "tip: '-f HERTZ' is the rate of samples"),
+        (
+            "-p server",
+            "invalid value 'server' for '--pid <PID>': not the id of a process",
+        ),
         ("-f", "a value is required for '--freq <HZ>'"),
         (
             "-f fast x",

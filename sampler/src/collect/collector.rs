@@ -203,6 +203,7 @@ impl Collector {
             segment,
             exit_watch,
             root,
+            folder,
         } = arrival;
         let same = |process: &Live| process.host_pid == host_pid && process.pid == hello.pid;
         match kind {
@@ -233,6 +234,7 @@ impl Collector {
                 let mut identity =
                     Identity::read(hello.pid, host_pid, hello.instance, &segment.info());
                 identity.root = root;
+                identity.folder = folder;
                 identity.is_command = self.child.is_some_and(|(pid, _)| pid == host_pid)
                     || self
                         .attached

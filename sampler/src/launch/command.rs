@@ -20,7 +20,7 @@ pub enum CommandError {
     #[error("no command to run; write: rsys-sample [options] -- command [arguments]")]
     Missing,
     /// There is no such file.
-    #[error("{0}: command not found")]
+    #[error("{0}: command not found{hint}", hint = meant(.0))]
     NotFound(String),
     /// There is one which cannot be executed.
     #[error("{path}: cannot be executed: {reason}")]
@@ -84,6 +84,22 @@ pub fn find(command: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, CommandErr
     Err(refused.unwrap_or_else(|| CommandError::NotFound(command.to_string_lossy().into_owned())))
 }
 
+/// What may have been meant by a word that is no command.
+fn meant(word: &str) -> &'static str {
+    match word {
+        "record" | "run" | "profile" | "launch" | "start" | "stat" => {
+            "; rsys-sample has no commands of its own: rsys-sample [OPTIONS] -- PROGRAM [ARGUMENTS]"
+        }
+        "attach" | "dump" => {
+            "; rsys-sample -p PID records a process that runs, rsys-sample --dump PID prints its stacks"
+        }
+        word if !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()) => {
+            "; the rate of samples is -f HERTZ, a process that runs already -p PID"
+        }
+        _ => "",
+    }
+}
+
 fn executable(path: PathBuf) -> Result<PathBuf, CommandError> {
     let refuse = |reason: &str| CommandError::NotExecutable {
         path: path.display().to_string(),
@@ -100,7 +116,11 @@ fn executable(path: PathBuf) -> Result<PathBuf, CommandError> {
         return Err(refuse("it is a directory"));
     }
     if nix::unistd::eaccess(&path, AccessFlags::X_OK).is_err() {
-        return Err(refuse("no permission (chmod +x makes it executable)"));
+        let is_python = path.extension().is_some_and(|end| end == "py");
+        return Err(refuse(match is_python {
+            true => "no permission; a script is run by its interpreter: python3 SCRIPT",
+            false => "no permission (chmod +x makes it executable)",
+        }));
     }
     Ok(path)
 }

@@ -13,7 +13,7 @@ use object::elf::{ET_EXEC, FileHeader64, NT_GNU_BUILD_ID, PT_INTERP};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use object::{LittleEndian, ReadCache, ReadRef};
 
-use super::types::{ModuleDesc, ModuleProblem};
+use super::types::{Mapped, ModuleDesc, ModuleProblem};
 use super::vdso;
 
 /// A file that is known to be the one that the process has mapped.
@@ -48,17 +48,21 @@ struct ElfIdentity {
     head: ElfHead,
 }
 
-/// Finds the file of a module: in the roots of the processes that map it, then in ours.
+/// Finds the file of a module: in the roots of the processes that map it, then in ours, and where they have it, if it was removed or replaced.
 pub(super) fn locate(
     desc: &ModuleDesc,
     roots: &[PathBuf],
+    mapped: &[Mapped],
     debug_dirs: &[PathBuf],
 ) -> Result<Located, ModuleProblem> {
     if vdso::is_vdso(&desc.path) {
         return locate_vdso(desc);
     }
     let mut problem = None;
-    for path in candidates(&desc.path, roots) {
+    // Only by its build-id is a mapped file known: a process may run another program by now.
+    let mapped = mapped.iter().rev().filter(|_| !desc.build_id.is_empty());
+    let mapped = mapped.filter_map(Mapped::path);
+    for path in candidates(&desc.path, roots).into_iter().chain(mapped) {
         match check(&path, &desc.build_id) {
             Ok((identity, file_bytes)) => {
                 let debug_path = if identity.has_debug_info {
@@ -93,6 +97,21 @@ pub(super) fn locate(
     Err(problem.unwrap_or_else(|| ModuleProblem::FileMissing {
         path: desc.path.display().to_string(),
     }))
+}
+
+impl Mapped {
+    /// The link to the file, which the kernel keeps as long as it is mapped. Those of libraries may be followed with `CAP_CHECKPOINT_RESTORE`.
+    fn path(&self) -> Option<PathBuf> {
+        let process = PathBuf::from(format!("/proc/{}", self.host_pid));
+        let Some(address) = self.address else {
+            return Some(process.join("exe"));
+        };
+        let begin = format!("{address:x}-");
+        let mut entries = process.join("map_files").read_dir().ok()?.flatten();
+        let entry =
+            entries.find(|entry| entry.file_name().as_bytes().starts_with(begin.as_bytes()));
+        Some(entry?.path())
+    }
 }
 
 fn locate_vdso(desc: &ModuleDesc) -> Result<Located, ModuleProblem> {

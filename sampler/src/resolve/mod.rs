@@ -50,5 +50,6 @@ pub use names::{KERNEL_START, kernel_frame, module_frame, shorten, unknown_frame
 pub use perf_map::{PerfMap, PerfMapEntry};
 pub use resolver::Resolver;
 pub use types::{
-    CacheLocation, ModuleDesc, ModuleId, ModuleProblem, ResolverOptions, ResolverStats, Symbolized,
+    CacheLocation, Mapped, ModuleDesc, ModuleId, ModuleProblem, ResolverOptions, ResolverStats,
+    Symbolized,
 };

@@ -8,10 +8,10 @@ use rsys_proto::hashing::FastMap;
 
 use super::cache_file::CacheContent;
 use super::cache_store::FileVersion;
-use super::types::{ModuleDesc, ModuleProblem, Symbolized};
+use super::types::{Mapped, ModuleDesc, ModuleProblem, Symbolized};
 
-/// At most this many root directories are tried for one module.
-const ROOTS_MAX: usize = 8;
+/// At most this many root directories are tried for one module, and processes that have mapped it.
+const PLACES_MAX: usize = 8;
 
 /// The answer for one address.
 #[derive(Clone, Debug)]
@@ -42,6 +42,8 @@ pub(super) struct Module {
 pub(super) struct ModuleState {
     /// Root directories of processes that map it.
     pub roots: Vec<PathBuf>,
+    /// Where processes have it, the last one behind.
+    pub mapped: Vec<Mapped>,
     /// The fingerprint of its files; `None` until the cache was asked.
     pub fingerprint: Option<u64>,
     /// The name under which results are kept; empty if they are not.
@@ -68,6 +70,7 @@ impl Module {
             .unwrap_or_else(|| "[anonymous]".to_owned());
         let state = ModuleState {
             roots: desc.root.iter().cloned().collect(),
+            mapped: desc.mapped.into_iter().collect(),
             ..ModuleState::default()
         };
         Self {
@@ -81,12 +84,21 @@ impl Module {
         }
     }
 
-    /// Another process that maps it has this root directory.
-    pub fn add_root(&self, root: &PathBuf) {
+    /// Another process maps it: the file may be found in its root directory, or where it has it.
+    pub fn add_places(&self, root: Option<&PathBuf>, mapped: Option<Mapped>) {
         let mut state = self.state();
-        if state.roots.len() < ROOTS_MAX && !state.roots.contains(root) {
-            state.roots.push(root.clone());
-            // The file may be found there.
+        let root =
+            root.filter(|root| state.roots.len() < PLACES_MAX && !state.roots.contains(root));
+        let mapped = mapped.filter(|mapped| !state.mapped.contains(mapped));
+        state.roots.extend(root.cloned());
+        if mapped.is_some() {
+            // Those that have ended have nothing any more.
+            if state.mapped.len() == PLACES_MAX {
+                state.mapped.remove(0);
+            }
+            state.mapped.extend(mapped);
+        }
+        if root.is_some() || mapped.is_some() {
             if matches!(
                 state.problem,
                 Some(ModuleProblem::FileMissing { .. } | ModuleProblem::BuildIdMismatch { .. })

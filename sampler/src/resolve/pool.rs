@@ -282,8 +282,11 @@ impl Worker {
             Some(index) => index,
             None => {
                 let options = &self.shared.options;
-                let roots = module.state().roots.clone();
-                let located = locate(&module.desc, &roots, &options.debug_dirs)?;
+                let (roots, mapped) = {
+                    let state = module.state();
+                    (state.roots.clone(), state.mapped.clone())
+                };
+                let located = locate(&module.desc, &roots, &mapped, &options.debug_dirs)?;
                 let image = Image::open(
                     located,
                     &options.debug_dirs,

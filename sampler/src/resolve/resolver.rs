@@ -58,9 +58,7 @@ impl Resolver {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(&index) = modules.index.get(&key) {
-            if let Some(root) = &desc.root {
-                modules.list[index as usize].add_root(root);
-            }
+            modules.list[index as usize].add_places(desc.root.as_ref(), desc.mapped);
             return ModuleId(index);
         }
         let index = modules.list.len() as u32;

@@ -28,6 +28,17 @@ pub struct ModuleDesc {
     pub build_id: Vec<u8>,
     /// The process's root directory (`/proc/PID/root`), tried first, for processes in containers.
     pub root: Option<PathBuf>,
+    /// Where a process has it, for files that are not at their path any more.
+    pub mapped: Option<Mapped>,
+}
+
+/// A file that a process has mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// The process, as we see it.
+    pub host_pid: u32,
+    /// Where it begins; `None` for the program itself.
+    pub address: Option<u64>,
 }
 
 impl ModuleDesc {
@@ -37,6 +48,7 @@ impl ModuleDesc {
             path: path.into(),
             build_id: build_id.into(),
             root: None,
+            mapped: None,
         }
     }
 }

@@ -49,6 +49,8 @@ pub struct Arrival {
     pub exit_watch: ExitWatch,
     /// Its root directory as we see it, if it is not ours: read at once, for it may end before anybody takes this.
     pub root: Option<PathBuf>,
+    /// The folder that it is in, for the same reason.
+    pub folder: Option<PathBuf>,
 }
 
 /// A process that cannot be sampled.
@@ -385,9 +387,10 @@ fn news(datagram: Datagram) -> Result<News, String> {
     };
     let segment =
         MappedSegment::map(datagram.descriptors, &hello).map_err(|error| error.to_string())?;
-    let root = (kind == HelloKind::Process)
-        .then(|| procfs::foreign_root(pid))
-        .flatten();
+    let is_process = kind == HelloKind::Process;
+    let root = is_process.then(|| procfs::foreign_root(pid)).flatten();
+    let folder = || std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
+    let folder = is_process.then(folder).flatten();
     Ok(News::Arrival(Arrival {
         hello,
         kind,
@@ -395,5 +398,6 @@ fn news(datagram: Datagram) -> Result<News, String> {
         segment,
         exit_watch,
         root,
+        folder,
     }))
 }

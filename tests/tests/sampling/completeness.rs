@@ -438,3 +438,28 @@ fn libraries_without_help_of_the_c_library() -> TestResult {
     );
     Ok(())
 }
+
+/// A program that removed its own file, and a library that was opened by a path below the folder of the program and is closed when names are looked for.
+#[test]
+fn code_has_names_where_its_file_is_hard_to_find() -> TestResult {
+    // Names of an earlier run would do.
+    let cache = Scratch::new("gone-cache")?;
+    let temporary = Scratch::new("gone")?;
+    let outcome = Run::new()
+        .env("XDG_CACHE_HOME", cache.path())
+        .freq(1000)
+        .command(workload("gone").args([temporary.path()]))
+        .run()?;
+    outcome.expect_success();
+    let trace = outcome.trace_of("program")?;
+    let samples = trace.samples()?;
+    for function in ["after_removal", "plugin_work"] {
+        let share = samples.share_where(|sample| sample.calls(function));
+        assert!(
+            share > 0.3,
+            "{function}: {share}: {:?}",
+            trace.shares()?.top(10)
+        );
+    }
+    Ok(())
+}

@@ -41,8 +41,7 @@ impl Learned {
     /// A process of which only the identity is known.
     #[must_use]
     pub fn new(identity: Identity) -> Self {
-        let root = identity.root.clone();
-        let mut frames = Frames::new(identity.pid, identity.host_pid, &identity.executable, root);
+        let mut frames = Frames::new(&identity);
         Self {
             marks: StackMarks {
                 truncated: frames.pseudo_frame("[truncated]"),

@@ -5,7 +5,7 @@
 //! frames where the compiler inlined functions, and none where it lies in the agent, which has no
 //! place in the user's trace.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,8 @@ mod python;
 use self::mappings::Mappings;
 use self::python::{Part, PythonFrames};
 use super::modules::{MappedModule, ModuleTable};
-use crate::resolve::{ModuleDesc, ModuleId, PerfMap, Resolver, Symbolized, module_frame};
+use crate::identity::Identity;
+use crate::resolve::{Mapped, ModuleDesc, ModuleId, PerfMap, Resolver, Symbolized, module_frame};
 use rsys_wire::program::is_agent_file;
 
 /// Distinct addresses of one process that get names of their own; a process beyond it makes code
@@ -110,15 +111,18 @@ pub struct Frames {
     unresolved: u64,
     root: Option<PathBuf>,
     executable: String,
+    host_pid: u32,
+    /// The folder that the process was in when it was seen first.
+    folder: Option<PathBuf>,
     scanned_mark: FrameId,
     python: PythonFrames,
 }
 
 impl Frames {
-    /// The tables of a process, whose id we see as `host_pid`. `root` is its root directory as we
-    /// see it, where that differs from ours.
+    /// The tables of a process.
     #[must_use]
-    pub fn new(pid: u32, host_pid: u32, executable: &str, root: Option<PathBuf>) -> Self {
+    pub fn new(identity: &Identity) -> Self {
+        let (pid, host_pid, root) = (identity.pid, identity.host_pid, identity.root.clone());
         let perf_map_path = PerfMap::path(root.as_deref(), pid);
         let made_up = |path: &str| CodeFile {
             path: path.to_owned(),
@@ -143,7 +147,9 @@ impl Frames {
             too_many: None,
             unresolved: 0,
             root,
-            executable: executable.to_owned(),
+            executable: identity.executable.clone(),
+            host_pid,
+            folder: identity.folder.clone(),
             scanned_mark: FrameId(0),
             python: PythonFrames::default(),
         };
@@ -161,9 +167,10 @@ impl Frames {
         build_id: Vec<u8>,
         path: &[u8],
     ) {
-        let path = match path {
-            [] => self.executable.clone(),
-            path => String::from_utf8_lossy(path).into_owned(),
+        let is_program = path.is_empty();
+        let path = match is_program {
+            true => self.executable.clone(),
+            false => String::from_utf8_lossy(path).into_owned(),
         };
         // Agent and map may call the same file by different paths.
         let known = self.modules.find(range.0, time_ns).filter(|module| {
@@ -177,10 +184,22 @@ impl Frames {
                 // The loader has it as the program gave it, which may be below a folder that the program is no longer in.
                 let path = match path.starts_with(['/', '[']) {
                     true => path,
-                    false => self.mappings.file_at(range.0).unwrap_or(path),
+                    false => self
+                        .mappings
+                        .file_at(range.0)
+                        // Another one may be there by now.
+                        .filter(|mapped| {
+                            Path::new(mapped).file_name() == Path::new(&path).file_name()
+                        })
+                        .or_else(|| self.below_folder(&path))
+                        .unwrap_or(path),
                 };
                 let path = resolver.real_path(&path, self.root.as_deref());
-                self.new_file(resolver, CodeFile { path, build_id })
+                let mapped = (self.host_pid != 0).then_some(Mapped {
+                    host_pid: self.host_pid,
+                    address: (!is_program).then_some(range.0),
+                });
+                self.new_file(resolver, CodeFile { path, build_id }, mapped)
             }
         };
         self.modules.add(MappedModule {
@@ -192,11 +211,18 @@ impl Frames {
         });
     }
 
-    fn new_file(&mut self, resolver: &Resolver, file: CodeFile) -> Known {
+    /// The path of a file that a process opened from the folder that it began in, if it is there.
+    fn below_folder(&self, path: &str) -> Option<String> {
+        let path = self.folder.as_ref()?.join(path);
+        path.exists().then(|| path.to_str().map(str::to_owned))?
+    }
+
+    fn new_file(&mut self, resolver: &Resolver, file: CodeFile, mapped: Option<Mapped>) -> Known {
         let desc = ModuleDesc {
             path: (&file.path).into(),
             build_id: file.build_id.clone(),
             root: self.root.clone(),
+            mapped,
         };
         let hidden = file
             .path
