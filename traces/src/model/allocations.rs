@@ -1,5 +1,6 @@
 //! Which calls make memory and give it back, and what frameworks say of their own memory.
 
+use super::call_names::plain;
 use super::{ProcessId, ThreadId};
 
 /// A framework gives a part of its memory to a tensor, or takes it back.
@@ -54,8 +55,8 @@ pub enum DoesWithMemory {
     Free,
 }
 
-/// The calls, without the `hip` in front. CUDA's have the same names.
-const CALLS: [(&str, DoesWithMemory); 15] = [
+/// Calls of HIP and CUDA, by their plain names.
+const CALLS: [(&str, DoesWithMemory); 23] = [
     ("Malloc", DoesWithMemory::Allocate(Allocated::Device)),
     ("MallocAsync", DoesWithMemory::Allocate(Allocated::Device)),
     (
@@ -80,6 +81,21 @@ const CALLS: [(&str, DoesWithMemory); 15] = [
     ("FreeAsync", DoesWithMemory::Free),
     ("HostFree", DoesWithMemory::Free),
     ("FreeHost", DoesWithMemory::Free),
+    // Of the driver of CUDA.
+    ("MemAlloc", DoesWithMemory::Allocate(Allocated::Device)),
+    ("MemAllocAsync", DoesWithMemory::Allocate(Allocated::Device)),
+    (
+        "MemAllocFromPoolAsync",
+        DoesWithMemory::Allocate(Allocated::Device),
+    ),
+    (
+        "MemAllocManaged",
+        DoesWithMemory::Allocate(Allocated::Managed),
+    ),
+    ("MemHostAlloc", DoesWithMemory::Allocate(Allocated::Host)),
+    ("MemFree", DoesWithMemory::Free),
+    ("MemFreeAsync", DoesWithMemory::Free),
+    ("MemFreeHost", DoesWithMemory::Free),
 ];
 
 /// What a call does with memory; `None` if nothing.
@@ -97,9 +113,26 @@ pub fn does_with_memory(call: &str) -> Option<DoesWithMemory> {
             _ => None,
         };
     }
-    let name = call
-        .strip_prefix("hip")
-        .or_else(|| call.strip_prefix("cuda"))?;
+    let name = plain(call)?;
     let found = CALLS.iter().find(|(known, _)| *known == name);
     found.map(|(_, what)| *what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_a_call_does_with_memory() {
+        let device = DoesWithMemory::Allocate(Allocated::Device);
+        for (name, what) in [
+            ("hipMalloc", Some(device)),
+            ("cudaMallocAsync_ptsz", Some(device)),
+            ("cuMemAlloc_v2", Some(device)),
+            ("cuMemFree_v2", Some(DoesWithMemory::Free)),
+            ("cuMemcpyDtoH_v2", None),
+        ] {
+            assert_eq!(does_with_memory(name), what, "{name}");
+        }
+    }
 }

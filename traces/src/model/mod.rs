@@ -6,6 +6,7 @@
 mod activity;
 mod allocations;
 mod batch;
+mod call_names;
 mod collective;
 mod collective_kernels;
 mod communication;

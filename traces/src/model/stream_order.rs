@@ -1,5 +1,7 @@
 //! What calls put into a stream besides operations of a GPU.
 
+use super::call_names::plain;
+
 /// What follows in the stream may have to wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum StreamOrder {
@@ -24,9 +26,7 @@ impl StreamOrder {
     /// What a call of this name puts into its stream. CUDA's calls have the same names as HIP's.
     #[must_use]
     pub fn of(call: &str) -> Self {
-        let name = call.strip_prefix("hip").or(call.strip_prefix("cuda"));
-        let name = name.map_or("", |name| name.strip_suffix("_spt").unwrap_or(name));
-        match name {
+        match plain(call).unwrap_or_default() {
             "EventRecord" | "EventRecordWithFlags" => Self::RecordEvent,
             "StreamWaitEvent" => Self::WaitEvent,
             "LaunchHostFunc" | "StreamAddCallback" => Self::HostFunction,
@@ -48,6 +48,10 @@ mod tests {
             ("hipEventRecord", StreamOrder::RecordEvent),
             ("hipEventRecord_spt", StreamOrder::RecordEvent),
             ("cudaStreamWaitEvent", StreamOrder::WaitEvent),
+            ("cudaStreamWaitEvent_ptsz", StreamOrder::WaitEvent),
+            ("cuStreamWaitEvent", StreamOrder::WaitEvent),
+            ("cuEventRecord", StreamOrder::RecordEvent),
+            ("cuStreamWaitValue32_v2", StreamOrder::WaitValue),
             ("hipLaunchHostFunc", StreamOrder::HostFunction),
             ("hipStreamWaitValue64", StreamOrder::WaitValue),
             ("hipStreamBeginCapture", StreamOrder::BeginCapture),

@@ -1,5 +1,7 @@
 //! Which calls hold their thread until a GPU has done something.
 
+use super::call_names::plain;
+
 /// What a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitsFor {
@@ -28,8 +30,8 @@ impl WaitsFor {
     }
 }
 
-/// Calls of HIP, without the `hip` in front and the `_spt` behind. CUDA's have the same names.
-const HIP: [(&str, WaitsFor); 33] = [
+/// Calls of HIP and CUDA, by their plain names.
+const CALLS: [(&str, WaitsFor); 36] = [
     ("DeviceSynchronize", WaitsFor::Synchronisation),
     ("CtxSynchronize", WaitsFor::Synchronisation),
     ("StreamSynchronize", WaitsFor::Synchronisation),
@@ -51,6 +53,7 @@ const HIP: [(&str, WaitsFor); 33] = [
     ("MemcpyToArray", WaitsFor::Copy),
     ("MemcpyFromArray", WaitsFor::Copy),
     ("Memcpy2D", WaitsFor::Copy),
+    ("Memcpy2DUnaligned", WaitsFor::Copy),
     ("Memcpy2DArrayToArray", WaitsFor::Copy),
     ("Memcpy2DFromArray", WaitsFor::Copy),
     ("Memcpy2DToArray", WaitsFor::Copy),
@@ -63,6 +66,8 @@ const HIP: [(&str, WaitsFor); 33] = [
     ("FreeArray", WaitsFor::Release),
     ("FreeHost", WaitsFor::Release),
     ("HostFree", WaitsFor::Release),
+    ("MemFree", WaitsFor::Release),
+    ("MemFreeHost", WaitsFor::Release),
 ];
 
 /// Beginnings of names of the HSA runtime's calls.
@@ -78,11 +83,8 @@ pub fn waits_for(call: &str) -> Option<WaitsFor> {
     if let Some((_, what)) = in_hsa {
         return Some(*what);
     }
-    let name = call
-        .strip_prefix("hip")
-        .or_else(|| call.strip_prefix("cuda"))?;
-    let name = name.strip_suffix("_spt").unwrap_or(name);
-    let found = HIP.iter().find(|(known, _)| *known == name);
+    let name = plain(call)?;
+    let found = CALLS.iter().find(|(known, _)| *known == name);
     found.map(|(_, what)| *what)
 }
 
@@ -101,6 +103,13 @@ mod tests {
             ("cudaDeviceSynchronize", Some(WaitsFor::Synchronisation)),
             ("hsa_signal_wait_scacquire", Some(WaitsFor::Signal)),
             ("hipFreeAsync", None),
+            ("cuStreamSynchronize", Some(WaitsFor::Synchronisation)),
+            ("cuCtxSynchronize", Some(WaitsFor::Synchronisation)),
+            ("cuEventSynchronize", Some(WaitsFor::Event)),
+            ("cuMemcpyDtoH_v2", Some(WaitsFor::Copy)),
+            ("cuMemcpyDtoHAsync_v2", None),
+            ("cuMemFree_v2", Some(WaitsFor::Release)),
+            ("cuLaunchKernel", None),
             ("Memcpy", None),
         ] {
             assert_eq!(waits_for(name), what, "{name}");

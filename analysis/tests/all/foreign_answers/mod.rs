@@ -4,6 +4,7 @@ mod files;
 mod idle;
 mod iterations;
 mod ranks;
+mod runtimes;
 
 use std::path::PathBuf;
 
