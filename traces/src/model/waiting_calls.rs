@@ -70,6 +70,18 @@ const CALLS: [(&str, WaitsFor); 36] = [
     ("MemFreeHost", WaitsFor::Release),
 ];
 
+/// Calls of Intel's runtimes: Unified Runtime, what was before it, and Level Zero.
+const INTEL: [(&str, WaitsFor); 8] = [
+    ("urQueueFinish", WaitsFor::Synchronisation),
+    ("urEventWait", WaitsFor::Event),
+    ("piQueueFinish", WaitsFor::Synchronisation),
+    ("piEventsWait", WaitsFor::Event),
+    ("zeCommandQueueSynchronize", WaitsFor::Synchronisation),
+    ("zeCommandListHostSynchronize", WaitsFor::Synchronisation),
+    ("zeFenceHostSynchronize", WaitsFor::Synchronisation),
+    ("zeEventHostSynchronize", WaitsFor::Event),
+];
+
 /// Beginnings of names of the HSA runtime's calls.
 const HSA: [(&str, WaitsFor); 3] = [
     ("hsa_signal_wait", WaitsFor::Signal),
@@ -83,8 +95,11 @@ pub fn waits_for(call: &str) -> Option<WaitsFor> {
     if let Some((_, what)) = in_hsa {
         return Some(*what);
     }
-    let name = plain(call)?;
-    let found = CALLS.iter().find(|(known, _)| *known == name);
+    let (name, calls) = match plain(call) {
+        Some(name) => (name, &CALLS[..]),
+        None => (call, &INTEL[..]),
+    };
+    let found = calls.iter().find(|(known, _)| *known == name);
     found.map(|(_, what)| *what)
 }
 
@@ -111,6 +126,8 @@ mod tests {
             ("cuMemFree_v2", Some(WaitsFor::Release)),
             ("cuLaunchKernel", None),
             ("Memcpy", None),
+            ("urQueueFinish", Some(WaitsFor::Synchronisation)),
+            ("zeEventHostSynchronize", Some(WaitsFor::Event)),
         ] {
             assert_eq!(waits_for(name), what, "{name}");
         }

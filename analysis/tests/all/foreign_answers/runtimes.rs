@@ -1,6 +1,6 @@
 //! Calls of other runtimes than HIP's.
 
-use super::{Trace, answer, findings};
+use super::{Trace, answer, findings, notes};
 use crate::common::Scratch;
 use serde_json::Value;
 
@@ -55,4 +55,46 @@ fn calls_of_the_driver_of_cuda_wait() {
     ] {
         assert_eq!(judged(&steps("cuda_driver", launch, wait)), hip, "{wait}");
     }
+}
+
+#[test]
+fn calls_of_other_devices_are_calls() {
+    let hip = judged(&steps(
+        "cuda_runtime",
+        "hipLaunchKernel",
+        "hipStreamSynchronize",
+    ));
+    for (category, launch, wait) in [
+        ("xpu_runtime", "urEnqueueKernelLaunch", "urQueueFinish"),
+        (
+            "xpu_driver",
+            "zeCommandListAppendLaunchKernel",
+            "zeCommandQueueSynchronize",
+        ),
+    ] {
+        assert_eq!(judged(&steps(category, launch, wait)), hip, "{category}");
+    }
+    for category in [
+        "privateuse1_runtime",
+        "privateuse1_driver",
+        "mtia_runtime",
+        "glow_runtime",
+    ] {
+        let answer = steps(category, "launch", "wait").answer("calls");
+        let names: Vec<_> = answer["calls"].as_array().expect("calls").iter().collect();
+        assert!(names.iter().any(|row| row["name"] == "launch"), "{answer}");
+    }
+}
+
+#[test]
+fn categories_that_are_not_known_are_told() {
+    let mut trace = steps("cuda_runtime", "hipLaunchKernel", "hipStreamSynchronize");
+    trace.host("overhead", "Instrumentation", 1_000_000, 5, "");
+    trace.host("cuda_sync", "Event Sync", 1_000_000, 5, "");
+    assert!(!notes(&trace.answer("timeline")).contains("not known"));
+    trace.host("npu_runtime", "launch", 1_000_000, 5, "");
+    trace.host("npu_kernel", "matmul", 1_000_010, 5, "");
+    let told = notes(&trace.answer("timeline"));
+    let categories = "npu_kernel (1 event), npu_runtime (1 event)";
+    assert!(told.contains(categories), "{told}");
 }

@@ -1,6 +1,8 @@
 //! What was left out of a file, and what was in it.
 
-use super::meaning::Meaning;
+use std::collections::BTreeMap;
+
+use super::meaning::{Meaning, may_be_of_device};
 use crate::model::HostKind;
 use crate::words::counted;
 
@@ -14,7 +16,12 @@ pub(super) struct Contents {
     functions: u64,
     /// Operations of GPUs without a duration.
     pub(super) unfinished: u64,
+    /// Events of categories that are not known, and look like work of a device or calls of its runtime.
+    unknown: BTreeMap<Vec<u8>, u64>,
 }
+
+/// Unknown categories that are counted.
+const UNKNOWN: usize = 4;
 
 impl Contents {
     #[inline]
@@ -27,6 +34,30 @@ impl Contents {
             Meaning::Host(_) => self.ranges += 1,
             Meaning::GpuRange | Meaning::Counters | Meaning::Mark | Meaning::None => {}
         }
+    }
+
+    /// An event of no known category takes a time.
+    pub(super) fn unknown(&mut self, category: &[u8]) {
+        if let Some(count) = self.unknown.get_mut(category) {
+            *count += 1;
+        } else if self.unknown.len() < UNKNOWN && may_be_of_device(category) {
+            self.unknown.insert(category.to_vec(), 1);
+        }
+    }
+
+    /// What is said of such categories.
+    pub(super) fn of_unknown(&self) -> Option<String> {
+        let each = self.unknown.iter().map(|(category, count)| {
+            let category = String::from_utf8_lossy(category);
+            format!("{category} ({})", counted(*count, "event"))
+        });
+        let each: Vec<String> = each.collect();
+        (!each.is_empty()).then(|| {
+            format!(
+                "categories that are not known, and may be work of a device or calls of its runtime, are left out: {}",
+                each.join(", ")
+            )
+        })
     }
 
     /// Whether there was anything that is known.

@@ -1,5 +1,7 @@
 //! What categories and names mean that profilers of PyTorch write.
 
+use memchr::memmem;
+
 use crate::model::{HostKind, OpKind};
 
 /// What an event is.
@@ -27,9 +29,19 @@ pub(super) fn of_category(category: &[u8], pid: &[u8]) -> Meaning {
         b"kernel" | b"Kernel" => Meaning::Gpu(OpKind::Kernel),
         b"gpu_memcpy" | b"Memcpy" => Meaning::Gpu(OpKind::Copy),
         b"gpu_memset" | b"Memset" => Meaning::Gpu(OpKind::Fill),
-        b"cuda_runtime" | b"cuda_driver" | b"hip_runtime" | b"hip_driver" | b"Runtime" => {
-            Meaning::Host(HostKind::Runtime)
-        }
+        b"cuda_runtime"
+        | b"cuda_driver"
+        | b"hip_runtime"
+        | b"hip_driver"
+        | b"Runtime"
+        | b"xpu_runtime"
+        | b"xpu_driver"
+        | b"privateuse1_runtime"
+        | b"privateuse1_driver"
+        | b"mtia_runtime"
+        | b"glow_runtime" => Meaning::Host(HostKind::Runtime),
+        // Of accelerators that are no GPUs.
+        b"mtia_ccp_events" | b"hpu_op" => Meaning::Gpu(OpKind::Kernel),
         b"cpu_op" | b"Operator" => Meaning::Host(HostKind::Operator),
         b"gpu_user_annotation" => Meaning::GpuRange,
         b"cuda_profiler_range" => Meaning::Counters,
@@ -51,4 +63,14 @@ pub(super) fn of_category(category: &[u8], pid: &[u8]) -> Meaning {
         b"" if pid == b"CPU functions" => Meaning::Host(HostKind::Operator),
         _ => Meaning::None,
     }
+}
+
+/// Whether a category that is not known looks like one of calls of a runtime, or of work of a device.
+pub(super) fn may_be_of_device(category: &[u8]) -> bool {
+    // Known, and nothing that is asked for.
+    let is_left = matches!(category, b"cuda_sync" | b"gpu_pm_counter");
+    let has = |part: &&str| memmem::find(category, part.as_bytes()).is_some();
+    let ends = ["_runtime", "_driver", "_ccp_events"];
+    let parts = ["kernel", "memcpy", "memset", "gpu", "device"];
+    !is_left && (ends.iter().any(|end| category.ends_with(end.as_bytes())) || parts.iter().any(has))
 }

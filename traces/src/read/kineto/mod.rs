@@ -157,6 +157,9 @@ impl KinetoReader {
             );
             self.notice(None, text, model);
         }
+        if let Some(text) = self.records.contents.of_unknown() {
+            self.notice(None, text, model);
+        }
         let is_of_file = |process: &Process| process.file == self.file;
         if !self.records.contents.is_empty() && !model.processes.iter().any(is_of_file) {
             // Something was recorded, though nothing that was asked for.

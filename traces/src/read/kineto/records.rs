@@ -165,6 +165,10 @@ impl Records {
         let meaning = self.meaning(source, model);
         self.contents.count(meaning);
         if self.is_ignored(meaning, source, model) {
+        if meaning == Meaning::None && !source.event.duration.is_empty() {
+            self.contents
+                .unknown(source.event.category.of(source.bytes));
+        }
             return;
         }
         let Some((start_ns, end_ns)) = self.times(source) else {
