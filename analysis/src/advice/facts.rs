@@ -257,6 +257,18 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// What tells GPUs apart: recordings of one, with pauses between them, have one key. In containers, processes of one number run at once.
+pub(super) type GpuKey = (Owner, u64, usize);
+
+/// The GPUs, each with its key.
+pub(super) fn keyed(gpus: &[Gpu]) -> impl Iterator<Item = (GpuKey, &Gpu)> {
+    gpus.iter().enumerate().map(|(number, gpu)| {
+        let before = gpus[..number].iter();
+        let beside = before.filter(|other| other.is_beside(gpu)).count();
+        ((gpu.owner, gpu.number, beside), gpu)
+    })
+}
+
 /// The number of a GPU and its process, by which tables are joined.
 fn key(view: &View<'_>, hosts: &[Host]) -> (Owner, u64) {
     (Owner::of(view, hosts), view.count("device"))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::advice::compared::{Compared, OF_COMPUTING_GPUS, Straggler};
-use crate::advice::facts::{Facts, Gpu};
+use crate::advice::facts::{Facts, Gpu, GpuKey, keyed};
 use crate::advice::owners::Owner;
 use crate::advice::rule::{Finding, Need, Rule, Verdict, if_worth, of_all_gpus, of_each_gpu};
 
@@ -268,37 +268,67 @@ fn collective_calls(facts: &Facts<'_>) -> Verdict {
     })
 }
 
+/// What a GPU computed in all of its recordings.
+#[derive(Clone, Copy)]
+struct Computed<'f> {
+    /// The recording in which it computed most.
+    gpu: &'f Gpu,
+    computation_ns: u64,
+    recorded_ns: u64,
+    kernels: u64,
+}
+
+/// What each GPU computed.
+fn computed<'f>(facts: &'f Facts<'_>) -> BTreeMap<GpuKey, Computed<'f>> {
+    let mut found: BTreeMap<GpuKey, Computed<'f>> = BTreeMap::new();
+    for (key, gpu) in keyed(&facts.gpus) {
+        let one = found.entry(key).or_insert(Computed {
+            gpu,
+            computation_ns: 0,
+            recorded_ns: 0,
+            kernels: 0,
+        });
+        if gpu.computation_ns > one.gpu.computation_ns {
+            one.gpu = gpu;
+        }
+        one.computation_ns += gpu.computation_ns;
+        one.recorded_ns += gpu.span.duration_ns;
+        one.kernels += gpu.kernels;
+    }
+    found
+}
+
 /// What the busiest computes more than the mean of all.
-fn imbalance(gpus: &[&Gpu], place: impl Fn(&Gpu) -> String) -> Vec<Finding> {
-    let (Some(most), Some(least)) = (
-        gpus.iter().max_by_key(|gpu| gpu.computation_ns),
-        gpus.iter().min_by_key(|gpu| gpu.computation_ns),
+fn imbalance(gpus: &[(GpuKey, Computed<'_>)], place: impl Fn(&Gpu) -> String) -> Vec<Finding> {
+    let (Some((_, most)), Some((_, least))) = (
+        gpus.iter().max_by_key(|(_, gpu)| gpu.computation_ns),
+        gpus.iter().min_by_key(|(_, gpu)| gpu.computation_ns),
     ) else {
         return Vec::new();
     };
-    let sum_ns: u64 = gpus.iter().map(|gpu| gpu.computation_ns).sum();
+    let sum_ns: u64 = gpus.iter().map(|(_, gpu)| gpu.computation_ns).sum();
     let mean_ns = sum_ns / gpus.len() as u64;
-    let span_ns = gpus.iter().map(|gpu| gpu.span.duration_ns).max();
+    let recorded_ns = gpus.iter().map(|(_, gpu)| gpu.recorded_ns).max();
     let finding = Finding {
         saves_ns: Some(most.computation_ns - mean_ns),
-        place: place(most),
+        place: place(most.gpu),
         evidence: vec![
             ("most_ns", most.computation_ns.into()),
             ("mean_ns", mean_ns.into()),
             ("least_ns", least.computation_ns.into()),
-            ("least_at", place(least).into()),
+            ("least_at", place(least.gpu).into()),
             ("gpus", (gpus.len() as u64).into()),
         ],
-        span: Some(most.span),
+        span: Some(most.gpu.span),
         times: most.kernels,
     };
-    if_worth(span_ns.unwrap_or(0), finding)
+    if_worth(recorded_ns.unwrap_or(0), finding)
 }
 
 fn gpu_imbalance(facts: &Facts<'_>) -> Verdict {
-    let mut processes: BTreeMap<Owner, Vec<&Gpu>> = BTreeMap::new();
-    for gpu in &facts.gpus {
-        processes.entry(gpu.owner).or_default().push(gpu);
+    let mut processes: BTreeMap<Owner, Vec<(GpuKey, Computed<'_>)>> = BTreeMap::new();
+    for (key, gpu) in computed(facts) {
+        processes.entry(key.0).or_default().push((key, gpu));
     }
     let place = |gpu: &Gpu| format!("GPU {} of process {}", gpu.number, gpu.owner.process);
     let found = processes.values().flat_map(|gpus| imbalance(gpus, place));
@@ -307,24 +337,24 @@ fn gpu_imbalance(facts: &Facts<'_>) -> Verdict {
 
 /// Ranks are compared by their busiest GPU.
 fn rank_imbalance(facts: &Facts<'_>) -> Verdict {
-    let mut ranks: BTreeMap<u64, &Gpu> = BTreeMap::new();
-    for gpu in &facts.gpus {
-        if let Some(rank) = gpu.owner.rank {
-            let busiest = ranks.entry(rank).or_insert(gpu);
-            if gpu.computation_ns > busiest.computation_ns {
-                *busiest = gpu;
+    let mut ranks: BTreeMap<u64, (GpuKey, Computed<'_>)> = BTreeMap::new();
+    for (key, gpu) in computed(facts) {
+        if let Some(rank) = gpu.gpu.owner.rank {
+            let busiest = ranks.entry(rank).or_insert((key, gpu));
+            if gpu.computation_ns > busiest.1.computation_ns {
+                *busiest = (key, gpu);
             }
         }
     }
     if ranks.len() < 2 {
         return Verdict::Found(Vec::new());
     }
-    let gpus: Vec<&Gpu> = ranks.into_values().collect();
+    let gpus: Vec<(GpuKey, Computed<'_>)> = ranks.into_values().collect();
     // Where collectives say that it computes longer, and what the others lose by that, they know better.
-    let busiest = gpus.iter().max_by_key(|gpu| gpu.computation_ns);
+    let busiest = gpus.iter().max_by_key(|(_, gpu)| gpu.computation_ns);
     let is_busiest = |one: &Straggler| {
         let computes = OF_COMPUTING_GPUS.contains(&one.cause.as_str());
-        computes && busiest.is_some_and(|gpu| one.is_of(gpu))
+        computes && busiest.is_some_and(|(_, gpu)| one.is_of(gpu.gpu))
     };
     if facts.reported().of_ns(is_busiest).is_some() {
         return Verdict::Found(Vec::new());

@@ -1,6 +1,7 @@
 //! Why a GPU is idle, and what is advised.
 
-use super::{Trace, findings, notes, operators};
+use super::{Trace, answer, findings, notes, operators};
+use crate::common::Scratch;
 
 #[test]
 fn an_operator_has_its_own_idle_time_and_no_more() {
@@ -303,4 +304,30 @@ fn exposed_collectives_of_a_short_profile_are_told() {
     assert_eq!(found[0].0, "exposed_comm", "{found:?}");
     assert_eq!(found[0].2, 8_000_000, "{found:?}");
     assert_eq!(trace(5), []);
+}
+
+/// Two recordings of a GPU, of which the second was cut.
+#[test]
+fn recordings_of_a_gpu_are_not_compared_with_each_other() {
+    let scratch = Scratch::new();
+    let info = r#""distributedInfo":{"rank":0,"world_size":2},"#;
+    let files = [
+        (0, 40, ""),
+        (60_000_000, 4, ""),
+        (0, 40, info),
+        (60_000_000, 4, info),
+    ];
+    let files = files.map(|(begin, steps, info)| {
+        let mut trace = Trace::default();
+        for step in 0..steps {
+            let at = 1_000_000 + begin + 100_000 * step;
+            trace.launch("gemm", (at, 5), (at + 10, 99_000));
+        }
+        trace.written(&scratch, &format!("{begin}{}.trace.json", info.len()), info)
+    });
+    for two in files.chunks(2) {
+        let found = findings(&answer(two, "advice"));
+        let is_imbalance = |one: &&(String, String, u64)| one.0.ends_with("imbalance");
+        assert_eq!(found.iter().find(is_imbalance), None);
+    }
 }
