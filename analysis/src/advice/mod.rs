@@ -26,7 +26,7 @@ mod used;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use self::facts::{Facts, Idle};
+use self::facts::{Facts, Gpu, GpuKey, Idle, keyed};
 use self::owners::Span;
 use self::rule::{Finding, Rule, Verdict};
 use crate::measure::Measure;
@@ -156,21 +156,18 @@ fn nothing_found(facts: &Facts<'_>) -> Vec<String> {
     }
 }
 
-/// What is known of the idle time of the GPU that is idle longest, if that is half of its time, and findings have less than half of it.
-fn mostly_idle(facts: &Facts<'_>, found: &[(&Rule, Finding)]) -> Option<String> {
-    let gpu = facts.gpus.iter().max_by_key(|gpu| gpu.idle_ns())?;
-    let own = [
-        ("gpu", Cell::from(gpu.number)),
-        ("process", Cell::from(gpu.owner.process)),
-    ];
-    // Of several GPUs at one place a finding names one.
-    let is_of_it = |one: &&Finding| {
-        let gpus = one.evidence.iter().find(|(key, _)| *key == "gpus");
-        let is_of_several = gpus.is_some_and(|(_, count)| *count != Cell::from(1_u64));
-        is_of_several || own.iter().all(|part| one.evidence.contains(part))
-    };
-    let findings = found.iter().map(|(_, one)| one).filter(is_of_it);
-    let explained_ns: u64 = findings.filter_map(|one| one.saves_ns).sum();
+/// Whether a GPU is idle for half of its time, and findings about that have less than half of it.
+fn is_idle_unexplained(
+    (key, gpu): (GpuKey, &Gpu),
+    facts: &Facts<'_>,
+    found: &[(&Rule, Finding)],
+) -> bool {
+    let about_idle = found
+        .iter()
+        .filter(|(rule, _)| !rules::is_of_busy_gpu(rule));
+    let of_gpus = about_idle.flat_map(|(_, one)| &one.of_gpus);
+    let own = of_gpus.filter(|(of, _)| *of == key);
+    let explained_ns: u64 = own.map(|(_, idle_ns)| idle_ns).sum();
     // A straggler's finding names its rank, and is about what its GPU is idle for.
     let late_ns = facts.compared.as_ref().and_then(|compared| {
         let reported = compared.reported(facts.run_ns);
@@ -178,9 +175,14 @@ fn mostly_idle(facts: &Facts<'_>, found: &[(&Rule, Finding)]) -> Option<String> 
     });
     let explained_ns = explained_ns + late_ns.unwrap_or(0);
     let idle_ns = gpu.idle_ns();
-    if idle_ns == 0 || 2 * idle_ns < gpu.span.duration_ns || 2 * explained_ns >= idle_ns {
-        return None;
-    }
+    idle_ns > 0 && 2 * idle_ns >= gpu.span.duration_ns && 2 * explained_ns < idle_ns
+}
+
+/// What is known of the idle time of the GPU that is idle longest, of those that are idle for half of their time and of which no finding says why.
+fn mostly_idle(facts: &Facts<'_>, found: &[(&Rule, Finding)]) -> Option<String> {
+    let unexplained = keyed(&facts.gpus).filter(|one| is_idle_unexplained(*one, facts, found));
+    let (_, gpu) = unexplained.max_by_key(|(_, gpu)| gpu.idle_ns())?;
+    let idle_ns = gpu.idle_ns();
     let share = 100.0 * idle_ns as f64 / gpu.span.duration_ns as f64;
     let mut causes: Vec<&Idle> = gpu.causes.iter().collect();
     causes.sort_by_key(|one| Reverse(one.idle_ns));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::compared::Lost;
-use super::facts::{Facts, Gpu};
-use super::owners::{Owner, Span};
+use super::facts::{Facts, Gpu, GpuKey, keyed};
+use super::owners::Span;
 use crate::table::Cell;
 
 /// A finding gives back at least this part of the time of its GPU or run: one in this many.
@@ -89,9 +89,21 @@ pub(super) struct Finding {
     pub(super) span: Option<Span>,
     /// How often it has happened, as far as that is known.
     pub(super) times: u64,
+    /// The GPUs that it is about, and how much of the idle time of each it may be.
+    pub(super) of_gpus: Vec<(GpuKey, u64)>,
 }
 
 impl Finding {
+    /// How much of what it saves is idle time of its GPU, if it is about that: some findings say it beside what they save.
+    fn idle_ns(&self) -> u64 {
+        let saves_ns = self.saves_ns.unwrap_or(0);
+        let told = self.evidence.iter().find(|(key, _)| *key == "idle_ns");
+        match told {
+            Some((_, Cell::Count(idle_ns))) => saves_ns.min(*idle_ns),
+            _ => saves_ns,
+        }
+    }
+
     /// Whether the time is worth a finding.
     pub(super) fn is_worth(&self, whole_ns: u64) -> bool {
         is_worth_of(self.saves_ns.unwrap_or(0), whole_ns, self.times)
@@ -165,13 +177,8 @@ fn one_of_each<'f>(
     key: impl Fn(&Finding) -> String,
     find: impl Fn(&'f Gpu) -> Vec<Finding>,
 ) -> Verdict {
-    let mut places: BTreeMap<String, BTreeMap<(Owner, u64, usize), Finding>> = BTreeMap::new();
-    for (number, gpu) in facts.gpus.iter().enumerate() {
-        // In containers, processes of one number run at once.
-        let beside = || {
-            let before = facts.gpus[..number].iter();
-            before.filter(|other| other.is_beside(gpu)).count()
-        };
+    let mut places: BTreeMap<String, BTreeMap<GpuKey, Finding>> = BTreeMap::new();
+    for (recorded, gpu) in keyed(&facts.gpus) {
         let worth = |finding: &Finding| finding.is_worth(gpu.span.duration_ns);
         for mut finding in find(gpu).into_iter().filter(worth) {
             let whole_ns = gpu.span.duration_ns;
@@ -179,22 +186,25 @@ fn one_of_each<'f>(
             finding.evidence.push(("gpu", gpu.number.into()));
             finding.evidence.push(("process", gpu.owner.process.into()));
             let of_gpus = places.entry(key(&finding)).or_default();
-            let known = of_gpus
-                .entry((gpu.owner, gpu.number, beside()))
-                .or_default();
+            let known = of_gpus.entry(recorded).or_default();
             let together_ns = known.saves_ns.unwrap_or(0) + finding.saves_ns.unwrap_or(0);
+            let idle_ns = finding.idle_ns() + known.of_gpus.iter().map(|one| one.1).sum::<u64>();
             if finding.saves_ns > known.saves_ns {
                 *known = finding;
             }
             known.saves_ns = Some(together_ns);
+            known.of_gpus = vec![(recorded, idle_ns)];
         }
     }
     let findings = places.into_values().filter_map(|of_gpus| {
         let count = of_gpus.len() as u64;
+        let all = of_gpus.values().flat_map(|one| one.of_gpus.clone());
+        let all: Vec<(GpuKey, u64)> = all.collect();
         // Of equal ones the first.
         let most = of_gpus.into_values().rev();
         let mut finding = most.max_by_key(|one| one.saves_ns)?;
         finding.evidence.push(("gpus", count.into()));
+        finding.of_gpus = all;
         Some(finding)
     });
     Verdict::Found(findings.collect())

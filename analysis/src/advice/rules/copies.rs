@@ -103,6 +103,7 @@ fn waiting(
         evidence,
         span: pause.and_then(|pause| pause.span).or(Some(gpu.span)),
         times: sum(|one| one.count),
+        ..Finding::default()
     }]
 }
 
@@ -179,6 +180,7 @@ fn small_copies(facts: &Facts<'_>) -> Verdict {
             ],
             span: Some(gpu.span),
             times: count,
+            ..Finding::default()
         }]
     })
 }
@@ -216,6 +218,7 @@ fn exposed_copies(facts: &Facts<'_>) -> Verdict {
             ],
             span: Some(gpu.span),
             times: gpu.copies,
+            ..Finding::default()
         }]
     })
 }

@@ -119,6 +119,7 @@ fn together<'a>(
             evidence: seen,
             span: Some(gpu.span),
             times: sum.times,
+            ..Finding::default()
         }
     });
     findings.collect()

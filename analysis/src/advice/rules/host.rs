@@ -286,6 +286,7 @@ fn of_host(facts: &Facts<'_>, meant: Of) -> Verdict {
                 ],
                 span: Some(share.most.longest),
                 times: share.times(gpu),
+                ..Finding::default()
             }
         });
         found.collect()
@@ -368,6 +369,7 @@ fn many_operators(facts: &Facts<'_>) -> Verdict {
             ],
             span: Some(gpu.span),
             times,
+            ..Finding::default()
         }]
     })
 }

@@ -20,6 +20,21 @@ pub(super) use stuck::is_of_hang;
 
 use super::rule::Rule;
 
+/// Rules about what GPUs are busy with: what they find explains no idle time.
+const OF_BUSY_GPUS: [&str; 5] = [
+    "small_copies",
+    "exposed_copies",
+    "exposed_comm",
+    "message_wait",
+    "throttling",
+];
+
+/// Whether a rule is about the time in which a GPU is busy.
+pub(super) fn is_of_busy_gpu(rule: &Rule) -> bool {
+    let mut groups = efficiency::RULES.iter().chain(&counters::RULES);
+    OF_BUSY_GPUS.contains(&rule.name) || groups.any(|one| one.name == rule.name)
+}
+
 /// All rules.
 pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
     let groups: [&'static [Rule]; 12] = [

@@ -177,6 +177,7 @@ fn ranks_in_turn(facts: &Facts<'_>) -> Verdict {
         ],
         span: latest.map(|one| one.span),
         times: compared.judged,
+        ..Finding::default()
     };
     Verdict::Found(if_worth(facts.run_ns, finding))
 }
@@ -211,6 +212,7 @@ fn exposed_comm(facts: &Facts<'_>) -> Verdict {
             ],
             span: Some(gpu.span),
             times: gpu.kernels,
+            ..Finding::default()
         }]
     })
 }
@@ -245,6 +247,7 @@ fn message_wait(facts: &Facts<'_>) -> Verdict {
             ],
             span: Some(gpu.span),
             times: gpu.kernels,
+            ..Finding::default()
         }]
     })
 }
@@ -263,6 +266,7 @@ fn collective_calls(facts: &Facts<'_>) -> Verdict {
             ],
             span: Some(idle.longest),
             times: idle.times(),
+            ..Finding::default()
         });
         found.collect()
     })
@@ -309,6 +313,10 @@ fn imbalance(gpus: &[(GpuKey, Computed<'_>)], place: impl Fn(&Gpu) -> String) ->
     let sum_ns: u64 = gpus.iter().map(|(_, gpu)| gpu.computation_ns).sum();
     let mean_ns = sum_ns / gpus.len() as u64;
     let recorded_ns = gpus.iter().map(|(_, gpu)| gpu.recorded_ns).max();
+    // Who works in a short part of the time only is not idle for the busiest one's sake.
+    let others = gpus.iter();
+    let others = others.filter(|(_, gpu)| 2 * gpu.recorded_ns >= most.recorded_ns);
+    let others = others.map(|(key, gpu)| (*key, most.computation_ns - gpu.computation_ns));
     let finding = Finding {
         saves_ns: Some(most.computation_ns - mean_ns),
         place: place(most.gpu),
@@ -321,6 +329,7 @@ fn imbalance(gpus: &[(GpuKey, Computed<'_>)], place: impl Fn(&Gpu) -> String) ->
         ],
         span: Some(most.gpu.span),
         times: most.kernels,
+        of_gpus: others.collect(),
     };
     if_worth(recorded_ns.unwrap_or(0), finding)
 }

@@ -168,6 +168,7 @@ pub(super) fn paused(facts: &Facts<'_>, gpu: &Gpu, cause: &str) -> Option<Findin
         evidence,
         span: Some(longest.longest),
         times,
+        ..Finding::default()
     })
 }
 
@@ -213,6 +214,7 @@ fn launch_bound(facts: &Facts<'_>) -> Verdict {
             ],
             span: Some(longest.span),
             times: bursts,
+            ..Finding::default()
         });
         finding.into_iter().collect()
     })
@@ -232,6 +234,7 @@ fn graph_of_small_kernels(facts: &Facts<'_>) -> Verdict {
             ],
             span: Some(idle.longest),
             times: idle.times(),
+            ..Finding::default()
         });
         found.collect()
     })
@@ -254,6 +257,7 @@ fn of_causes(gpu: &Gpu, is_meant: impl Fn(&str) -> bool, owned_ns: u64) -> Vec<F
             ],
             span: Some(idle.longest),
             times: idle.times(),
+            ..Finding::default()
         }
     });
     found.collect()
@@ -301,6 +305,7 @@ fn calls(gpu: &Gpu, is_meant: impl Fn(&Idle) -> bool) -> Option<Finding> {
         ],
         span: Some(most.longest),
         times: calls.iter().map(|idle| idle.times()).sum(),
+        ..Finding::default()
     })
 }
 

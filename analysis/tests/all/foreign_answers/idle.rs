@@ -306,6 +306,37 @@ fn exposed_collectives_of_a_short_profile_are_told() {
     assert_eq!(trace(5), []);
 }
 
+/// Kernels of two GPUs: each computes for so many milliseconds at its begin and its end, of so many in all.
+fn idle_gpus(gpus: [(u64, u64); 2]) -> Trace {
+    let mut trace = Trace::default();
+    for (gpu, (busy, whole)) in (0..).zip(gpus) {
+        let busy = 500 * busy;
+        for start in [1_000_000, 1_000_000 + 1_000 * whole - busy] {
+            trace.events.push(format!(
+                r#"{{"ph":"X","cat":"kernel","name":"gemm","pid":{gpu},"tid":7,"ts":{start},"dur":{busy},"args":{{"device":{gpu},"stream":7}}}}"#
+            ));
+        }
+    }
+    trace
+}
+
+#[test]
+fn a_gpu_that_is_mostly_idle_is_told_beside_one_that_idles_longer() {
+    for (gpus, told) in [
+        (
+            [(11_000, 20_000), (500, 5_500)],
+            "GPU 1 of process 0 is idle for 91 %",
+        ),
+        (
+            [(9_000, 20_000), (500, 5_500)],
+            "GPU 0 of process 0 is idle for 55 %",
+        ),
+    ] {
+        let answer = idle_gpus(gpus).answer("advice");
+        assert!(notes(&answer).contains(told), "{told}: {answer:#}");
+    }
+}
+
 /// Two recordings of a GPU, of which the second was cut.
 #[test]
 fn recordings_of_a_gpu_are_not_compared_with_each_other() {
