@@ -12,6 +12,9 @@ use rsys_traces::model::{Batch, HostKind, MemoryEvent, Model, ProcessId, TextId,
 /// Parts of the time, of equal length.
 const PARTS: u64 = 100;
 
+/// Events of one device and time whose order is looked for, at most.
+const TOGETHER: usize = 256;
+
 /// Events, and the operators that were open.
 #[derive(Debug, Default)]
 pub(in crate::measure) struct Framework {
@@ -116,12 +119,30 @@ impl Framework {
             };
             events.extend(of_thread.iter().copied().zip(names));
         }
-        // Of one time, memory is freed before it is given again.
-        events.sort_by_key(|(one, _)| (one.time_ns, one.bytes > 0, one.address, one.bytes));
+        // Of one time, memory is freed before it is given again, where nothing else says what comes first.
+        events.sort_by_key(|(one, _)| {
+            let place = (one.process, one.device);
+            let what = (one.bytes > 0, one.address, one.bytes);
+            (one.time_ns, place, what, one.allocated, one.reserved)
+        });
         let mut usages: HashMap<Place, DeviceUsage> = HashMap::new();
-        for (event, operator) in events {
-            let usage = usages.entry((event.process, event.device)).or_default();
-            usage.take(&event, operator);
+        let together = |(one, _): &(MemoryEvent, _), (other, _): &(MemoryEvent, _)| {
+            let key = |one: &MemoryEvent| (one.time_ns, one.process, one.device);
+            key(one) == key(other)
+        };
+        for group in events.chunk_by_mut(together) {
+            let of = (group[0].0.process, group[0].0.device);
+            let usage = usages.entry(of).or_default();
+            for place in 0..group.len() {
+                let rest = &mut group[place..];
+                if (2..=TOGETHER).contains(&rest.len()) {
+                    let next = usage.next_of(rest);
+                    // The others keep their order.
+                    rest[..=next].rotate_right(1);
+                }
+                let (event, operator) = group[place];
+                usage.take(&event, operator);
+            }
         }
         usages
     }
@@ -144,6 +165,28 @@ fn innermost(rows: &mut RecordedRows, events: &[MemoryEvent]) -> Vec<Option<Text
 }
 
 impl DeviceUsage {
+    /// Which of several events of one time comes next: the one whose sum begins at what tensors have now, and that frees what is held, or gives what is not.
+    fn next_of(&self, events: &[(MemoryEvent, Option<TextId>)]) -> usize {
+        let before = |one: &MemoryEvent| Some(i128::from(one.allocated?) - i128::from(one.bytes));
+        let now = self.steps.last().map(|step| i128::from(step.1));
+        let follows = |one: &MemoryEvent| match (before(one), now) {
+            (Some(before), Some(now)) => before == now,
+            // The first of all is the one that follows no other.
+            (Some(before), None) => {
+                let mut sums = events.iter().filter_map(|(other, _)| other.allocated);
+                !sums.any(|sum| i128::from(sum) == before)
+            }
+            (None, _) => false,
+        };
+        let can_be = |one: &MemoryEvent| self.held.contains_key(&one.address) == (one.bytes <= 0);
+        let places = 0..events.len();
+        let best = places.min_by_key(|&place| {
+            let one = &events[place].0;
+            (!follows(one), !can_be(one))
+        });
+        best.unwrap_or(0)
+    }
+
     fn take(&mut self, event: &MemoryEvent, operator: Option<TextId>) {
         let bytes = event.bytes.unsigned_abs();
         let last = self.steps.last().map_or(0, |step| step.1);

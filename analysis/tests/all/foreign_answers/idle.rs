@@ -2,6 +2,7 @@
 
 use super::{Trace, answer, findings, notes, operators};
 use crate::common::Scratch;
+use serde_json::Value;
 
 #[test]
 fn an_operator_has_its_own_idle_time_and_no_more() {
@@ -181,6 +182,51 @@ fn memory_of_tensors_is_known_by_operator() {
     let operator = &answer["framework_memory_operators"][0];
     assert_eq!(operator["operator"], "aten::mm");
     assert_eq!(operator["at_peak_bytes"], 1500);
+}
+
+/// Address and bytes of events of one time, with or without the sum afterwards.
+fn memory_at_once(events: &[(u64, i64)], has_sums: bool, order: [usize; 4]) -> [Value; 4] {
+    let mut trace = Trace::default();
+    trace.launch("gemm", (1_000_000, 5), (1_000_010, 100));
+    let mut sum = 0;
+    let events = events.iter().map(|(address, bytes)| {
+        sum += bytes;
+        let sums = match has_sums {
+            true => format!(r#","Total Allocated":{sum},"Total Reserved":4000"#),
+            false => String::new(),
+        };
+        format!(
+            r#"{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]","pid":100,"tid":100,"ts":1000020,"args":{{"Bytes":{bytes},"Addr":{address},"Device Type":1,"Device Id":0{sums}}}}}"#
+        )
+    });
+    let events: Vec<String> = events.collect();
+    trace
+        .events
+        .extend(order.map(|place| events[place].clone()));
+    let answer = trace.answer("memory");
+    let row = &answer["framework_memory"][0];
+    ["not_given_back", "unknown_frees", "peak_bytes", "end_bytes"].map(|key| row[key].clone())
+}
+
+/// Temporary memory that is given and taken back within a microsecond is not left.
+#[test]
+fn memory_events_of_one_time_are_in_an_order_that_can_be() {
+    let temporary = [(64, 1000), (64, -1000), (128, 300), (128, -300)];
+    let reused = [(64, 1000), (64, -1000), (64, 1000), (64, -1000)];
+    let nested = [(64, 1000), (128, 300), (64, -1000), (128, -300)];
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
+        for (events, has_sums, peak) in [
+            (&temporary, true, 1000),
+            (&temporary, false, 1000),
+            (&reused, true, 1000),
+            (&reused, false, 1000),
+            (&nested, true, 1300),
+        ] {
+            let found = memory_at_once(events, has_sums, order);
+            let expected: [Value; 4] = [0.into(), 0.into(), peak.into(), 0.into()];
+            assert_eq!(found, expected, "{events:?} {has_sums} {order:?}");
+        }
+    }
 }
 
 /// Rounds of a kernel of 2 ms, a copy to the host that is waited for, and 1 ms of code.
