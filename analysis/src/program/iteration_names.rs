@@ -41,6 +41,23 @@ fn of_engine(small: &str) -> Option<&'static str> {
     found.map(|(_, name)| *name).or(of_amd.then_some("execute"))
 }
 
+/// A name up to its number, if a part of an iteration is called like that: `step 5` of `step 5: forward`.
+pub(crate) fn of_part(text: &str) -> Option<&str> {
+    let small = text.to_ascii_lowercase();
+    let rest = DEFAULTS.iter().find_map(|name| small.strip_prefix(name))?;
+    let digits = rest.trim_start_matches(SEPARATORS);
+    let behind = digits.trim_start_matches(|one: char| one.is_ascii_digit());
+    let is_part = behind.len() < digits.len()
+        && !behind.starts_with(|one: char| one.is_alphanumeric() || one == '_')
+        && !is_number(rest);
+    is_part.then(|| &text[..text.len() - behind.len()])
+}
+
+/// Whether a name has the number of an iteration in it: that of one, or of a part of one.
+pub(crate) fn is_numbered(text: &str) -> bool {
+    is_default_marker(text) || of_part(text).is_some()
+}
+
 /// Whether a name is what programs commonly call an iteration: `step`, `iter 17`, `ProfilerStep#3`, `step[DECODE bs=8]`.
 #[must_use]
 pub fn is_default_marker(text: &str) -> bool {
@@ -53,13 +70,13 @@ pub fn is_default_marker(text: &str) -> bool {
         .any(|name| small.strip_prefix(name).is_some_and(is_number))
 }
 
-/// Whether what stands behind a name is at most a number: ``, ` 17`, `#3`, `_4/100`.
+/// Whether what stands behind a name is at most a number: ``, ` 17`, `#3`, `_4/100`. A part of a step has a name behind its number: `step 5: forward`.
 pub(crate) fn is_number(rest: &str) -> bool {
     let digits = rest.trim_start_matches(SEPARATORS);
     let behind = digits.trim_start_matches(|one: char| one.is_ascii_digit());
     let has_digits = behind.len() < digits.len();
     match has_digits {
-        true => !behind.starts_with(|one: char| one.is_alphanumeric() || one == '_'),
+        true => !behind.contains(|one: char| one.is_alphabetic() || one == '_'),
         false => rest.is_empty(),
     }
 }
@@ -120,8 +137,22 @@ mod tests {
             ("iterator", false),
             ("optimizer.step", false),
             ("step 3a", false),
+            ("step 5: forward", false),
+            ("step 5/forward", false),
+            ("Iteration 4 (of 10)", false),
+            ("step 5 [3/10].", true),
         ] {
             assert_eq!(is_default_marker(text), is_one, "{text}");
+        }
+        for (text, of) in [
+            ("step 5: forward", Some("step 5")),
+            ("Step_5/backward", Some("Step_5")),
+            ("iter 7 [train]", Some("iter 7")),
+            ("step 5", None),
+            ("step 3a", None),
+            ("forward", None),
+        ] {
+            assert_eq!(of_part(text), of, "{text}");
         }
     }
 

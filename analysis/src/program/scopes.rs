@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::program::iteration_names::{is_default_marker, with_numbers_out};
+use crate::program::iteration_names::{is_numbered, with_numbers_out};
 use rsys_traces::model::{HostKind, HostSlice, Model, TextId, Texts, is_loader, is_of_loader};
 
 /// A time in which one of them was the innermost.
@@ -20,7 +20,7 @@ impl Scope {
     /// What it is called where it stands for a place: ranges of iterations (`ProfilerStep#3`) are one place, whatever their numbers.
     pub(crate) fn place(&self, model: &Model) -> String {
         let name = model.text(self.name);
-        match self.kind == HostKind::Range && is_default_marker(name) {
+        match self.kind == HostKind::Range && is_numbered(name) {
             true => with_numbers_out(name),
             false => name.to_owned(),
         }

@@ -229,3 +229,27 @@ fn kernels_that_recur_within_a_step_are_layers() {
     );
     assert_eq!(layers["kernel"], "norm");
 }
+
+#[test]
+fn parts_of_a_step_are_one_iteration() {
+    let mut trace = Trace::default();
+    for step in 0..4 {
+        let at = 1_000_000 + 10_000 * step;
+        for (place, part) in ["data", "forward", "backward"].into_iter().enumerate() {
+            let (at, place) = (at + 3_000 * place as u64, place as u64);
+            let name = format!("step {}: {part}", step + 5);
+            trace.host("user_annotation", &name, at, 2_000 + 500 * place, "");
+            trace.launch("gemm", (at, 5), (at + 10, 1_000));
+        }
+    }
+    let answer = trace.answer("overlap");
+    let rank = &answer["overlap_ranks"][0];
+    assert_eq!(
+        (&rank["iterations"], &rank["marker"]),
+        (&4.into(), &"step".into())
+    );
+    for one in answer["iterations"].as_array().unwrap().iter().take(4) {
+        assert_eq!(one["duration_ns"], 9_000_000, "{one:#}");
+        assert_eq!(one["computation_ns"], 3_000_000, "{one:#}");
+    }
+}

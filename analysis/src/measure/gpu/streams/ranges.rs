@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Operation, Place, columns};
 use crate::containers::sets::Union;
-use crate::program::iteration_names::{is_default_marker, with_numbers_out};
+use crate::program::iteration_names::{is_numbered, with_numbers_out};
 use crate::table::{Column, Table};
 use rsys_traces::model::{GpuRange, Model, QueueId, TextId};
 
@@ -38,7 +38,7 @@ pub(super) fn table(
     for range in ranges {
         let name = names.entry(range.name).or_insert_with(|| {
             let name = model.text(range.name);
-            match is_default_marker(name) {
+            match is_numbered(name) {
                 true => with_numbers_out(name),
                 false => name.to_owned(),
             }

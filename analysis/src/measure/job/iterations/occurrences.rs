@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::marker::{MarkerKind, is_meant};
 use super::records::{MARK, Records};
-use crate::program::iteration_names::{is_default_marker, number, without_numbers};
+use crate::program::iteration_names::{is_default_marker, number, of_part, without_numbers};
 use rsys_traces::model::{Model, ProcessId, TextId};
 
 /// A range without a common name is taken for an iteration if it recurs so often, and covers this part of the time.
@@ -58,7 +58,10 @@ pub(super) fn marked(
     let end_ns = records.gaps.span(process).map_or(0, |span| span.1);
     match wanted {
         Some(wanted) => {
-            let found = slices(records, model, process, |text| is_meant(wanted, text));
+            let mut found = slices(records, model, process, |text| is_meant(wanted, text));
+            if found.is_empty() {
+                found = parts(records, model, process, |of| is_meant(wanted, of));
+            }
             let of_slices = KINDS.iter().find_map(|(number, kind)| {
                 let mut by_thread: BTreeMap<u64, Vec<Occurrence>> = BTreeMap::new();
                 for ((_, _), threads) in found.iter().filter(|((of, _), _)| of == number) {
@@ -74,7 +77,12 @@ pub(super) fn marked(
         None => {
             let common = slices(records, model, process, is_default_marker);
             let ended = || optimized(records, model, process);
-            most(common, end_ns, |_| true).or_else(ended).or_else(|| {
+            let put_together = || {
+                let found = parts(records, model, process, is_default_marker);
+                most(found, end_ns, |_| true)
+            };
+            let found = most(common, end_ns, |_| true).or_else(put_together);
+            found.or_else(ended).or_else(|| {
                 let all = slices(records, model, process, |_| true);
                 let ranges = all.into_iter().filter(|((kind, _), _)| *kind == 0);
                 let span = records.gaps.span(process)?;
@@ -145,6 +153,17 @@ fn slices(
     process: ProcessId,
     is_meant: impl Fn(&str) -> bool,
 ) -> ByName {
+    named(records, model, process, is_meant, |text| text)
+}
+
+/// The same, under what `of` makes of their names.
+fn named(
+    records: &Records,
+    model: &Model,
+    process: ProcessId,
+    is_meant: impl Fn(&str) -> bool,
+    of: impl Fn(&str) -> &str,
+) -> ByName {
     let mut names: HashMap<u64, Option<(String, Option<u64>)>> = HashMap::new();
     let mut found = ByName::new();
     let Some(rows) = records.slices.get(process.index()) else {
@@ -153,7 +172,7 @@ fn slices(
     for [start_ns, duration_ns, kind, name, thread] in rows.iter() {
         let known = names.entry(name).or_insert_with(|| {
             let text = model.text(TextId::at(name as usize));
-            is_meant(text).then(|| (without_numbers(text), number(text)))
+            is_meant(text).then(|| (without_numbers(of(text)), number(text)))
         });
         let Some((name, number)) = known else {
             continue;
@@ -164,6 +183,31 @@ fn slices(
             end_ns: start_ns + duration_ns,
             number: *number,
             is_open: kind & 1 != 0,
+        });
+    }
+    found
+}
+
+/// Iterations of which only parts are marked (`step 5: forward`, `step 5: backward`): all of a number together, if what stands in front of them is meant.
+fn parts(
+    records: &Records,
+    model: &Model,
+    process: ProcessId,
+    is_meant: impl Fn(&str) -> bool,
+) -> ByName {
+    let is_one = |text: &str| of_part(text).is_some_and(&is_meant);
+    let mut found = named(records, model, process, is_one, |text| {
+        of_part(text).unwrap_or(text)
+    });
+    for list in found.values_mut().flat_map(BTreeMap::values_mut) {
+        list.sort_by_key(|one| (one.start_ns, one.end_ns, one.number));
+        list.dedup_by(|one, before| {
+            let is_same = one.number == before.number;
+            if is_same {
+                before.end_ns = before.end_ns.max(one.end_ns);
+                before.is_open |= one.is_open;
+            }
+            is_same
         });
     }
     found
