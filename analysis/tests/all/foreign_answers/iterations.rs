@@ -253,3 +253,22 @@ fn parts_of_a_step_are_one_iteration() {
         assert_eq!(one["computation_ns"], 3_000_000, "{one:#}");
     }
 }
+
+/// Of most of a path nothing is known.
+#[test]
+fn what_is_mostly_unknown_is_bound_by_nothing() {
+    let mut trace = Trace::default();
+    for step in 0..4 {
+        let at = 1_000_000 + 10_000 * step;
+        let name = format!("ProfilerStep#{step}");
+        trace.host("user_annotation", &name, at, 9_900, "");
+        trace.launch("gemm", (at, 5), (at + 10, 500));
+        trace.gpu("of nobody", 7, at + 9_600, 100, 0);
+        trace.host("cuda_runtime", "hipDeviceSynchronize", at + 20, 9_690, "");
+    }
+    let answer = trace.answer("critical path");
+    for path in answer["critical_paths"].as_array().unwrap() {
+        assert!(path["unknown_ns"].as_u64() > Some(8_000_000), "{path:#}");
+        assert_eq!(path["bound_by"], Value::Null, "{path:#}");
+    }
+}

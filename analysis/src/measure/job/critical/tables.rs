@@ -16,6 +16,8 @@ const STEPS: usize = 60;
 const LISTED: usize = 5_000;
 /// What such a row is.
 const SEVERAL: &str = "several";
+/// What nothing is known of.
+const UNKNOWN: &str = "unknown";
 /// Rows of sums in text.
 const SUMS: usize = 20;
 
@@ -34,20 +36,21 @@ impl Path {
 }
 
 impl Path {
-    /// What most of it is, and how much: the GPU, communication, input, or what the host does else.
+    /// What most of it is, and how much: the GPU, communication, input, or what the host does else; `None` if more is unknown.
     fn bound_by(&self) -> Option<(&'static str, u64)> {
         let mut sums: BTreeMap<&'static str, u64> = BTreeMap::new();
         for one in &self.segments {
             let of = match one.kind {
                 Kind::Kernel | Kind::Copy | Kind::Fill | Kind::Queue | Kind::Event => "GPU",
                 Kind::Collective => "communication",
-                Kind::Unknown => continue,
+                Kind::Unknown => UNKNOWN,
                 _ if is_input(&one.name) => "input",
                 _ => "host",
             };
             *sums.entry(of).or_default() += length(one);
         }
-        sums.into_iter().max_by_key(|(_, ns)| *ns)
+        let most = sums.into_iter().max_by_key(|(_, ns)| *ns);
+        most.filter(|(of, _)| *of != UNKNOWN)
     }
 }
 
