@@ -275,3 +275,17 @@ fn files_that_are_called_by_their_ranks_are_those() {
     }
     assert_eq!(ranks, [3, 5], "{timeline:#}");
 }
+
+/// Numbers that are texts, as JavaScript's tools and some mergers write them.
+#[test]
+fn numbers_of_the_document_may_be_texts() {
+    let trace = operators(&["aten::a"], 4, (20_000, 5_000));
+    let scratch = Scratch::new();
+    let head = r#""distributedInfo":{"rank":"5","world_size":"8"},"deviceProperties":[{"id":"0","name":"MI300X"}],"#;
+    let file = [trace.written(&scratch, "one.trace.json", head)];
+    let device = &answer(&file, "timeline")["runs"][0]["devices"][0];
+    assert_eq!(
+        (&device["rank"], &device["name"]),
+        (&5.into(), &"MI300X".into())
+    );
+}

@@ -14,6 +14,7 @@ pub(in crate::read) mod window;
 
 use std::io::{self, Read};
 
+use serde_json::Value;
 use syntax::string_end;
 use window::{More, Window};
 
@@ -36,6 +37,12 @@ pub(in crate::read) fn number(bytes: &[u8]) -> Option<i64> {
         value = value * 10 + i64::from(digit);
     }
     Some(if is_negative { -value } else { value })
+}
+
+/// A number from 0 on, which some writers have as a text.
+pub(in crate::read) fn whole(value: &Value) -> Option<u64> {
+    let of_text = || value.as_str()?.trim().parse().ok();
+    value.as_u64().or_else(of_text)
 }
 
 /// Skips a value of any length. `false`: the document ends within it.

@@ -42,8 +42,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::json::number;
 use super::json::text::unescaped;
+use super::json::{number, whole};
 use super::{BATCH_RECORDS, Input, Reader};
 use crate::model::{Batch, Kinds, Model, Notice, Process};
 use crate::words::counted;
@@ -110,7 +110,7 @@ impl KinetoReader {
             }
             Member::DistributedInfo => {
                 let value = parsed();
-                let (rank, count) = (value["rank"].as_u64(), value["world_size"].as_u64());
+                let (rank, count) = (whole(&value["rank"]), whole(&value["world_size"]));
                 places.ranks(rank, count, model);
             }
             Member::HostName => {
@@ -127,7 +127,7 @@ impl KinetoReader {
             }
             Member::DeviceProperties => {
                 for device in parsed().as_array().into_iter().flatten() {
-                    let id = device["id"].as_u64().and_then(|id| u32::try_from(id).ok());
+                    let id = whole(&device["id"]).and_then(|id| u32::try_from(id).ok());
                     if let (Some(id), Some(name)) = (id, device["name"].as_str()) {
                         places.device_name(id, name, model);
                     }

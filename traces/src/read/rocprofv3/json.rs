@@ -12,6 +12,7 @@ use super::names::Names;
 use super::record::Record;
 use crate::model::{Batch, HostKind, Kinds, Model, Notice, OpKind, Process, ProcessId};
 use crate::read::json::walk::{Choice, Found, Walk};
+use crate::read::json::whole;
 use crate::read::{BATCH_RECORDS, Input, Reader, input};
 
 /// The member by which such files are known.
@@ -146,7 +147,7 @@ impl JsonReader {
         let about = serde_json::from_slice(self.walk.value()).unwrap_or(Value::Null);
         let id = self.process(model);
         let process = &mut model.processes[id.index()];
-        let number = |key: &str| about[key].as_u64();
+        let number = |key: &str| whole(&about[key]);
         process.pid = number("pid")
             .and_then(|pid| u32::try_from(pid).ok())
             .unwrap_or(0);

@@ -9,6 +9,7 @@ use super::record::natural;
 use crate::model::{Model, TextId};
 use crate::read::json::syntax::{Fault, Span, members, value};
 use crate::read::json::text::intern;
+use crate::read::json::whole;
 
 /// A kind of records, and the names of its operations by their numbers.
 #[derive(Debug, Clone, Default)]
@@ -41,12 +42,12 @@ impl Names {
         let Ok(agent) = serde_json::from_slice::<Value>(bytes) else {
             return;
         };
-        let Some(handle) = agent["id"]["handle"].as_u64() else {
+        let Some(handle) = whole(&agent["id"]["handle"]) else {
             return;
         };
         // ROCPROFILER_AGENT_TYPE_GPU of rocprofiler-sdk's agent.h.
-        let is_gpu = agent["type"].as_u64() == Some(2);
-        let number = agent["logical_node_type_id"].as_u64();
+        let is_gpu = whole(&agent["type"]) == Some(2);
+        let number = whole(&agent["logical_node_type_id"]);
         let number = number.and_then(|number| u32::try_from(number).ok());
         let texts = ["product_name", "model_name", "name"].map(|key| agent[key].as_str());
         let name = texts.into_iter().flatten().find(|name| !name.is_empty());
