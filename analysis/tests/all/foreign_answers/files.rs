@@ -276,6 +276,35 @@ fn files_that_are_called_by_their_ranks_are_those() {
     assert_eq!(ranks, [3, 5], "{timeline:#}");
 }
 
+#[test]
+fn slices_of_the_host_without_a_duration_are_told() {
+    let mut trace = operators(&["aten::a"], 4, (20_000, 5_000));
+    let without = |category: &str, name: &str, at: u64| {
+        format!(r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":100,"tid":100,"ts":{at}}}"#)
+    };
+    trace.host("user_annotation", "ProfilerStep#4", 1_000_000, 50_000, "");
+    trace
+        .events
+        .push(without("user_annotation", "ProfilerStep#5", 1_050_000));
+    trace
+        .events
+        .push(without("cuda_runtime", "cudaDeviceSynchronize", 1_099_000));
+    let answer = trace.answer("overlap");
+    let told = notes(&answer);
+    assert!(
+        told.contains("1 slice of the host without a duration"),
+        "{told}"
+    );
+    assert!(
+        told.contains("1 range of the host without a duration"),
+        "{told}"
+    );
+    let iterations = answer["iterations"].as_array().expect("iterations");
+    let last = iterations.iter().find(|one| one["iteration"] == 5);
+    let last = last.and_then(|one| one["duration_ns"].as_u64());
+    assert!(last >= Some(49_000_000), "{answer:#}");
+}
+
 /// Numbers that are texts, as JavaScript's tools and some mergers write them.
 #[test]
 fn numbers_of_the_document_may_be_texts() {

@@ -16,6 +16,9 @@ pub(super) struct Contents {
     functions: u64,
     /// Operations of GPUs without a duration.
     pub(super) unfinished: u64,
+    /// Calls, operators and functions of the host without one, and ranges.
+    pub(super) unfinished_host: u64,
+    pub(super) unfinished_ranges: u64,
     /// Events of categories that are not known, and look like work of a device or calls of its runtime.
     unknown: BTreeMap<Vec<u8>, u64>,
 }

@@ -157,6 +157,20 @@ impl KinetoReader {
             );
             self.notice(None, text, model);
         }
+        if self.records.contents.unfinished_host > 0 {
+            let what = counted(self.records.contents.unfinished_host, "slice");
+            let text = format!(
+                "{what} of the host without a duration (calls, operators or functions): no time is counted"
+            );
+            self.notice(None, text, model);
+        }
+        if self.records.contents.unfinished_ranges > 0 {
+            let what = counted(self.records.contents.unfinished_ranges, "range");
+            let text = format!(
+                "{what} of the host without a duration: the end of the file counts as theirs"
+            );
+            self.notice(None, text, model);
+        }
         if let Some(text) = self.records.contents.of_unknown() {
             self.notice(None, text, model);
         }

@@ -54,6 +54,8 @@ fn put_in_order(edges: &mut [Waiting], open: impl Fn(&HostKeys) -> usize) {
 pub(super) struct OpenSlices {
     waiting: Vec<Waiting>,
     open: HashMap<HostKeys, Vec<OpenSlice>>,
+    /// Those whose end is nowhere in the file.
+    endless: Vec<HostSlice>,
 }
 
 impl OpenSlices {
@@ -67,6 +69,14 @@ impl OpenSlices {
     /// The innermost slice of a thread ends.
     pub(super) fn end(&mut self, time_ns: u64, keys: HostKeys, offset: u64) {
         self.waiting.push((time_ns, keys, Edge::End(offset)));
+    }
+
+    /// A slice of the host whose end nothing says.
+    pub(super) fn never_ends(&mut self, slice: HostSlice, batch: &mut Batch) {
+        match self.endless.len() < WAITING {
+            true => self.endless.push(slice),
+            false => batch.host.push(slice),
+        }
     }
 
     /// Makes records of slices, once enough of the file is known that hardly any can come before them.
@@ -111,6 +121,13 @@ impl OpenSlices {
         left_out: &mut LeftOut,
     ) -> u64 {
         self.pass(self.waiting.len(), batch, left_out);
+        batch
+            .host
+            .extend(self.endless.drain(..).map(|slice| HostSlice {
+                end_ns: last_ns.max(slice.start_ns),
+                is_open: true,
+                ..slice
+            }));
         let mut cut_off = 0;
         let mut threads: Vec<_> = self.open.drain().collect();
         threads.sort_by_key(|(keys, _)| *keys);

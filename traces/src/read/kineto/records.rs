@@ -198,7 +198,16 @@ impl Records {
                 if self.kinds.host && self.kinds.gpu {
                     self.collectives.take_host(&slice, source, model);
                 }
-                batch.host.push(slice);
+                match (source.event.duration.is_empty(), slice.kind) {
+                    (true, HostKind::Range) => {
+                        self.contents.unfinished_ranges += 1;
+                        self.open.never_ends(slice, batch);
+                    }
+                    (is_unfinished, _) => {
+                        self.contents.unfinished_host += u64::from(is_unfinished);
+                        batch.host.push(slice);
+                    }
+                }
             }
             Meaning::Counters => {
                 let process = self.gpu(OpKind::Other, start_ns, source, model).process;
