@@ -1,5 +1,5 @@
-//! Times that cannot be right, in files of any profiler: operations at time 0, operations far outside of all others, and operations that seem to last beyond
-//! later work of their stream. The first are left out, the others are reported with numbers. The order of records does not matter.
+//! Times that cannot be right, in files of any profiler: operations at time 0, records that last for years, operations far outside of all others, and operations
+//! that seem to last beyond later work of their stream. The first two are left out, the others are reported with numbers. The order of records does not matter.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,9 @@ use super::Reader;
 use crate::model::{Activity, Batch, GpuRecord, HostSlice, Model, Notice, QueueId, TextId, entry};
 use crate::words::{counted, nanoseconds};
 
+/// Nothing lasts longer, and no record is later.
+pub(super) const LONGEST_NS: u64 = 10 * 365 * 86_400 * 1_000_000_000;
+const LATEST_NS: u64 = i64::MAX as u64;
 /// Maximum of records at time 0 that are kept until it is known whether that time can be right; more cannot be.
 const HELD: usize = 1 << 12;
 /// Outermost operations that are compared at each end of the trace.
@@ -30,6 +33,8 @@ pub(super) struct Checked {
     held: (Vec<GpuRecord>, Vec<HostSlice>),
     /// What began at 0 beyond those.
     more_at_zero: u64,
+    /// What lasted for years.
+    endless: u64,
     /// Begins and ends of everything else.
     span_ns: Option<(u64, u64)>,
     /// The same of what the host did.
@@ -73,6 +78,7 @@ impl Checked {
             file,
             held: (Vec::new(), Vec::new()),
             more_at_zero: 0,
+            endless: 0,
             span_ns: None,
             host_span_ns: None,
             first: Outermost::default(),
@@ -83,6 +89,13 @@ impl Checked {
 
     fn look(&mut self, batch: &mut Batch, (gpu, host): (usize, usize)) {
         let zero_ns = self.reader.zero_ns();
+        let all = batch.gpu.len() + batch.host.len();
+        leave_out(&mut batch.gpu, gpu, |one| (one.start_ns, one.end_ns));
+        leave_out(&mut batch.host, host, |one| (one.start_ns, one.end_ns));
+        // Of the same operations, and in no table by themselves.
+        leave_out(&mut batch.collectives, 0, |one| (one.start_ns, one.end_ns));
+        leave_out(&mut batch.gpu_ranges, 0, |one| (one.start_ns, one.end_ns));
+        self.endless += (all - batch.gpu.len() - batch.host.len()) as u64;
         for one in &batch.gpu[gpu..] {
             if one.start_ns > zero_ns {
                 extend(&mut self.span_ns, (one.start_ns, one.end_ns));
@@ -146,6 +159,13 @@ impl Checked {
             let what = counted(left_out, "record");
             let text = format!(
                 "{what} left out: their time is 0, which profilers write for a time that they do not know"
+            );
+            self.say(text, model);
+        }
+        if self.endless > 0 {
+            let what = counted(self.endless, "record");
+            let text = format!(
+                "{what} left out: by their times they last for more than ten years, or end after the year 2262"
             );
             self.say(text, model);
         }
@@ -213,6 +233,22 @@ impl Checked {
             self.say(text, model);
         }
     }
+}
+
+/// Takes out of a list, from a place on, what lasts for years.
+fn leave_out<T>(list: &mut Vec<T>, from: usize, times: impl Fn(&T) -> (u64, u64)) {
+    let can_be = |one: &T| {
+        let (start_ns, end_ns) = times(one);
+        end_ns <= LATEST_NS && end_ns.saturating_sub(start_ns) <= LONGEST_NS
+    };
+    if list[from..].iter().all(can_be) {
+        return;
+    }
+    let mut place = 0;
+    list.retain(|one| {
+        place += 1;
+        place <= from || can_be(one)
+    });
 }
 
 /// Takes out of a list, from a place on, what is not to be believed yet.
@@ -422,6 +458,17 @@ mod tests {
             assert!(texts[0].starts_with("1 record left out"), "{texts:?}");
         }
         assert_eq!(checked(&[(0, 0), (100, 120), (130, 140)]).0, 2);
+    }
+
+    #[test]
+    fn what_lasts_for_years_is_left_out() {
+        for end_ns in [u64::MAX, i64::MAX.cast_unsigned()] {
+            let mut times = healthy(1_000);
+            (0..3).for_each(|place| times[7 * place].1 = end_ns);
+            let (count, texts) = checked(&times);
+            assert_eq!((count, texts.len()), (37, 1), "{texts:?}");
+            assert!(texts[0].starts_with("3 records left out"), "{texts:?}");
+        }
     }
 
     #[test]

@@ -277,6 +277,33 @@ fn files_that_are_called_by_their_ranks_are_those() {
 }
 
 #[test]
+fn what_lasts_for_years_is_left_out() {
+    let mut trace = operators(&["aten::a"], 4, (20_000, 5_000));
+    let questions = ["kernels", "timeline", "gaps", "critical path"];
+    let without = questions.map(|question| trace.answer(question));
+    for _ in 0..3 {
+        let longest = i64::MAX as u64 / 1_000;
+        trace.gpu("endless", 7, 1_000_000, longest - 2_000_000, 0);
+        trace.host(
+            "user_annotation",
+            "endless",
+            1_000_000,
+            longest - 2_000_000,
+            "",
+        );
+    }
+    for (question, mut without) in questions.into_iter().zip(without) {
+        let mut found = trace.answer(question);
+        let told = "6 records left out: by their times they last for more than ten years";
+        assert!(notes(&found).contains(told), "{found:#}");
+        for answer in [&mut without, &mut found] {
+            answer["notes"] = Value::Null;
+        }
+        assert_eq!(found, without, "{question}");
+    }
+}
+
+#[test]
 fn slices_of_the_host_without_a_duration_are_told() {
     let mut trace = operators(&["aten::a"], 4, (20_000, 5_000));
     let without = |category: &str, name: &str, at: u64| {

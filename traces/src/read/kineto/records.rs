@@ -21,6 +21,7 @@ use crate::model::{
     Activity, Batch, Effect, Framework, GpuRange, GpuRecord, HostKind, HostSlice, Kinds, Mark,
     MemoryEvent, Model, OpKind, ProcessId, StreamOrder, TextId,
 };
+use crate::read::checked::LONGEST_NS;
 use crate::read::json::number;
 use crate::read::json::text::{intern, unescaped};
 use crate::read::known::{Activities, Effects, direction};
@@ -164,17 +165,19 @@ impl Records {
     fn complete(&mut self, source: Source<'_>, model: &mut Model, batch: &mut Batch) {
         let meaning = self.meaning(source, model);
         self.contents.count(meaning);
-        if self.is_ignored(meaning, source, model) {
         if meaning == Meaning::None && !source.event.duration.is_empty() {
             self.contents
                 .unknown(source.event.category.of(source.bytes));
         }
+        if self.is_ignored(meaning, source, model) {
             return;
         }
         let Some((start_ns, end_ns)) = self.times(source) else {
             return;
         };
-        self.last_ns = self.last_ns.max(Some(end_ns));
+        if end_ns - start_ns <= LONGEST_NS {
+            self.last_ns = self.last_ns.max(Some(end_ns));
+        }
         match meaning {
             Meaning::Gpu(kind) => {
                 self.contents.unfinished += u64::from(source.event.duration.is_empty());
