@@ -159,3 +159,51 @@ fn collectives_are_known_by_what_is_around_their_launch() {
     assert!(notes(&found).contains("48 kernels of collectives are left out: nothing tells"));
     assert!(!notes(&found).contains("no call of RCCL"), "{found:#}");
 }
+
+/// Files of two ranks in one, of which the second has a clock that is ahead by so much, and comes so much later.
+fn fused(ahead: u64, late: u64) -> Value {
+    let mut events = Vec::new();
+    for rank in 0..2 {
+        for step in 0..20 {
+            let at = 1_000_000 + 20_000 * step;
+            let (begin, end) = (at + 1_000 + rank * late, at + 1_200 + late);
+            let clock = ahead * rank;
+            let link = 2 * step + 1;
+            let kernel = |name: &str, (from, to): (u64, u64), link: u64, args: &str| {
+                format!(
+                    r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":{rank},"tid":7,"ts":{},"dur":{},"args":{{"device":{rank},"stream":7,"rank":{rank},"correlation":{link}{args}}}}}"#,
+                    from + clock,
+                    to - from
+                )
+            };
+            let group = format!(
+                r#","Collective name":"allreduce","dtype":"Float","In msg nelems":4096,"Out msg nelems":4096,"Group size":2,"Process Group Name":"0","Process Group Ranks":"[0, 1]","Seq":{step}"#
+            );
+            events.push(kernel("gemm", (at, begin), link, ""));
+            let reduce = "ncclDevKernel_AllReduce";
+            events.push(kernel(reduce, (begin, end), link + 1, &group));
+        }
+    }
+    Trace { events, links: 0 }.answer("collectives")
+}
+
+#[test]
+fn ranks_of_a_file_may_have_several_clocks() {
+    let of = |answer: &Value| -> (u64, bool) {
+        let instances = answer["instances"].as_array().expect("instances");
+        let skew_ns = instances[0]["start_skew_ns"].as_u64().expect("a skew");
+        (skew_ns, notes(answer).contains("clocks of their own"))
+    };
+    for late in [0, 150] {
+        let skew_ns = 1_000 * late;
+        let one = fused(0, late);
+        assert_eq!(of(&one), (skew_ns, false), "{one:#}");
+        let two = fused(5_000, late);
+        let (found_ns, is_told) = of(&two);
+        let clocks = two["clocks"].as_array().expect("clocks");
+        let uncertainty_ns = clocks[1]["uncertainty_ns"].as_u64().expect("a bound");
+        assert!(is_told, "{two:#}");
+        assert!(found_ns.abs_diff(skew_ns) <= uncertainty_ns, "{two:#}");
+        assert!(uncertainty_ns < 500_000, "{two:#}");
+    }
+}

@@ -23,6 +23,11 @@ pub(super) fn notes(matching: &Matching, stragglers: &[Straggler], model: &Model
             matching.without_mpi
         ));
     }
+    for file in &matching.put_together {
+        notes.push(format!(
+            "{file}: its ranks have clocks of their own, for collectives end on some of them before they begin on others; what they have in common is by these collectives"
+        ));
+    }
     if matching.groups.is_empty() && matching.mpi.is_empty() {
         // Kernels without calls have a note of their own.
         if matching.unmatched_kernels == 0 {

@@ -8,6 +8,11 @@ pub(crate) fn folder_of(file: &str) -> &str {
     folder.unwrap_or("")
 }
 
+/// Whether nothing but its file says what host a process is of.
+pub(crate) fn is_of_unknown_host(process: &rsys_traces::model::Process) -> bool {
+    process.boot_id.is_empty() && process.host.is_empty()
+}
+
 /// What tells hosts apart: clocks of one boot are one clock.
 pub(crate) fn host_key(process: &rsys_traces::model::Process) -> &str {
     let keys = [&process.boot_id, &process.host, &process.file];

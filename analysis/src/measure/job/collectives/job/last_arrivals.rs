@@ -85,7 +85,9 @@ impl Found {
 
     /// How far the clocks of two processes may be apart; `None`: nothing bounds it.
     pub(crate) fn apart_ns(&self, one: ProcessId, other: ProcessId, model: &Model) -> Option<u64> {
-        if host_key(model.process(one)) == host_key(model.process(other)) {
+        let is_own = |id| self.matching.own_clocks.contains_key(&id);
+        let is_one_host = host_key(model.process(one)) == host_key(model.process(other));
+        if is_one_host && !(one != other && (is_own(one) || is_own(other))) {
             return Some(self.matching.clocks.grain_ns);
         }
         let hosts = (self.host(one, model)?, self.host(other, model)?);
@@ -93,10 +95,9 @@ impl Found {
     }
 
     fn host(&self, process: ProcessId, model: &Model) -> Option<usize> {
-        self.matching
-            .hosts
-            .get(host_key(model.process(process)))
-            .copied()
+        let own = self.matching.own_clocks.get(&process);
+        let of_host = || self.matching.hosts.get(host_key(model.process(process)));
+        own.or_else(of_host).copied()
     }
 
     /// Collectives that some rank has in one of these times of the common axis. Those that not all ranks have, that ranks tell differently, or of which

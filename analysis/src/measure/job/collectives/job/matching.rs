@@ -4,11 +4,11 @@
 //! with the segments of the others for the same operation. That needs no clock that ranks have in common, and a rank that was late because it had
 //! waited for another in some other communicator is not charged with that.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::clocks::HostClock;
 use super::gathering::Gathering;
-use super::identity::{folder_of, host_key};
+use super::identity::{folder_of, host_key, is_of_unknown_host};
 use super::recordings::recordings;
 use super::records::{Arrival, Group, GroupMember, GroupTotals, Matching};
 use crate::measure::job::collectives::read::operations::{BY_CALL, Pair};
@@ -19,6 +19,8 @@ use rsys_traces::perfetto::host_clocks::Shared;
 
 /// Instances by which clocks are compared, of all hosts together.
 const COMPARED: usize = 1 << 20;
+/// Clocks differ where one in so many collectives at least cannot be of one.
+const APART: u64 = 10;
 /// The most files of other processes that are read for the sensors of a rank's GPU.
 const BESIDE: usize = 4;
 
@@ -34,7 +36,8 @@ impl Matching {
         if gathering.tick_ns > 1 {
             matching.clocks.grain_ns = gathering.tick_ns;
         }
-        let calls = matching.gather(gathering, model);
+        let mut calls = matching.gather(gathering, model);
+        matching.tell_clocks_apart(&mut calls, model);
         matching.align(calls, model);
         matching.judge(model);
         matching
@@ -121,6 +124,81 @@ impl Matching {
         host
     }
 
+    /// Ranks of a file that was put together of those of several hosts are taken to have one clock, unless their collectives say otherwise: nobody ends one before all
+    /// have begun it.
+    fn tell_clocks_apart(&mut self, calls: &mut [mpi::PlacedCalls], model: &Model) {
+        let mut found: BTreeMap<usize, [u64; 2]> = BTreeMap::new();
+        for (place, group) in self.groups.iter().enumerate() {
+            let mut members = group.members.iter();
+            let mut hosts = BTreeSet::new();
+            let is_several = members.any(|member| {
+                is_of_unknown_host(model.process(member.process)) && !hosts.insert(member.host)
+            });
+            if !is_several {
+                continue;
+            }
+            self.each(place, |_, arrivals| {
+                if !self.tells_clocks(arrivals, model) {
+                    return;
+                }
+                let mut spans: BTreeMap<usize, (u64, u64, u64)> = BTreeMap::new();
+                for one in arrivals {
+                    let member = &group.members[one.member];
+                    if is_of_unknown_host(model.process(member.process)) {
+                        let end_ns = one.start_ns + one.duration_ns + self.clocks.grain_ns;
+                        let span = spans.entry(member.host).or_insert((0, u64::MAX, 0));
+                        *span = (span.0.max(one.start_ns), span.1.min(end_ns), span.2 + 1);
+                    }
+                }
+                for (host, (begin_ns, end_ns, ranks)) in spans {
+                    let [apart, all] = found.entry(host).or_default();
+                    *all += u64::from(ranks > 1);
+                    *apart += u64::from(ranks > 1 && begin_ns > end_ns);
+                }
+            });
+        }
+        // One alone may be matched with another.
+        let apart = found
+            .iter()
+            .filter(|(_, [apart, all])| *apart > 0 && APART * apart >= *all);
+        let apart: BTreeSet<usize> = apart.map(|(host, _)| *host).collect();
+        if apart.is_empty() {
+            return;
+        }
+        let members = self.groups.iter_mut().flat_map(|group| &mut group.members);
+        let members = members.map(|one| (one.process, &mut one.host));
+        let calls = calls.iter_mut().map(|one| (one.process, &mut one.host));
+        let mut firsts: HashMap<usize, ProcessId> = HashMap::new();
+        for (process, host) in members.chain(calls) {
+            if !apart.contains(host) {
+                continue;
+            }
+            let about = model.process(process);
+            self.put_together.insert(about.file.clone());
+            if *firsts.entry(*host).or_insert(process) != process {
+                let clocks = &mut self.clocks.hosts;
+                *host = *self.own_clocks.entry(process).or_insert_with(|| {
+                    clocks.push(HostClock {
+                        name: about
+                            .rank
+                            .map_or_else(String::new, |rank| format!("rank {rank}")),
+                        ..HostClock::default()
+                    });
+                    clocks.len() - 1
+                });
+            }
+        }
+    }
+
+    /// Whether all who take part in an operation have to be there together, and their times are those of its work.
+    fn tells_clocks(&self, arrivals: &[Arrival], model: &Model) -> bool {
+        let is_mutual = arrivals.first().is_some_and(|first| {
+            let shape = &self.shapes[first.shape()];
+            Operation::of(model.text(shape.name)).is_mutual()
+        });
+        is_mutual && !arrivals.iter().any(|one| one.has(BY_CALL))
+    }
+
     /// Finds the axis that all hosts have in common, by collectives and then by messages, and matches the calls of MPI on it.
     fn align(&mut self, calls: Vec<mpi::PlacedCalls>, model: &Model) {
         for host in &mut self.clocks.hosts {
@@ -159,12 +237,7 @@ impl Matching {
         let grain_ns = self.clocks.grain_ns;
         for (place, group) in self.groups.iter().enumerate() {
             self.each(place, |sequence, arrivals| {
-                let is_mutual = arrivals.first().is_some_and(|first| {
-                    let shape = &self.shapes[first.shape()];
-                    Operation::of(model.text(shape.name)).is_mutual()
-                });
-                let is_timed = !arrivals.iter().any(|one| one.has(BY_CALL));
-                if sequence % stride != 0 || !is_mutual || !is_timed {
+                if sequence % stride != 0 || !self.tells_clocks(arrivals, model) {
                     return;
                 }
                 let mut spans = Shared::new();

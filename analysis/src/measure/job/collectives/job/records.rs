@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 use super::clocks::Clocks;
 use super::lateness_map::LatenessMap;
@@ -193,6 +193,9 @@ pub(crate) struct Matching {
     pub(crate) without_mpi: u64,
     /// The clocks of hosts, by boot id or host name.
     pub(crate) hosts: HashMap<String, usize>,
+    /// Those of processes whose file holds times of several clocks, and these files.
+    pub(crate) own_clocks: HashMap<ProcessId, usize>,
+    pub(crate) put_together: BTreeSet<String>,
     /// How often an operation of a rank was read.
     pub(crate) visited: Cell<u64>,
 }
