@@ -238,6 +238,24 @@ impl<'a> Facts<'a> {
         compared.map_or_else(Reported::default, |one| one.reported(self.run_ns))
     }
 
+    /// Whether the calls of the GPUs' runtime are CUDA's.
+    pub(super) fn is_of_cuda(&self) -> bool {
+        let begins = |start: &str| {
+            let mut names = self.calls.iter().map(|row| row.text("name"));
+            names.any(|name| {
+                let rest = name.strip_prefix(start);
+                rest.is_some_and(|rest| rest.starts_with(|one: char| one.is_ascii_uppercase()))
+            })
+        };
+        !begins("hip") && (begins("cuda") || begins("cu"))
+    }
+
+    /// Whether what is recorded here is a trace of rsys-sample.
+    pub(super) fn is_ours(&self) -> bool {
+        let has_samples = |cost: View<'_>| cost.known("samples").is_some();
+        self.processes.iter().any(|one| one.is_sampled) || self.cost.is_some_and(has_samples)
+    }
+
     /// Whether a GPU was idle while its host waited, by waits that were seen or recorded.
     pub(super) fn knows_host_waits(&self) -> bool {
         let causes = self.gpus.iter().flat_map(|gpu| &gpu.causes);

@@ -105,10 +105,7 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
     }
     // Who has a file of another profiler cannot record it again with rsys-sample, and who has no GPU has nothing to record of one: what is missing
     // is in the table.
-    let is_ours = facts.processes.iter().any(|one| one.is_sampled)
-        || facts
-            .cost
-            .is_some_and(|cost| cost.known("samples").is_some());
+    let is_ours = facts.is_ours();
     let mut notes: Vec<String> = lacking
         .iter()
         .filter(|_| is_ours && !facts.gpus.is_empty())
@@ -273,8 +270,27 @@ fn cells(number: u64, rule: &Rule, finding: &Finding, facts: &Facts<'_>) -> Vec<
         span.map(|span| look(span, facts)).into(),
         span.map(|span| span.start_ns).into(),
         span.map(|span| span.duration_ns).into(),
-        rule.remedy.into(),
+        remedy(rule.remedy, facts.is_of_cuda()).into(),
     ]
+}
+
+/// Words of remedies, as HIP and as CUDA has them.
+const WORDS: [(&str, &str); 9] = [
+    ("hipMemcpyAsync", "cudaMemcpyAsync"),
+    ("hipHostMalloc", "cudaMallocHost"),
+    ("hipHostRegister", "cudaHostRegister"),
+    ("hipMallocAsync", "cudaMallocAsync"),
+    ("hipFreeAsync", "cudaFreeAsync"),
+    ("hipGraph", "CUDA graphs"),
+    ("hipBLASLt", "cuBLASLt"),
+    ("MIOpen's search", "cuDNN's benchmark mode"),
+    ("HIP_ENABLE_DEFERRED_LOADING=0", "CUDA_MODULE_LOADING=EAGER"),
+];
+
+/// What to try, in the words of the runtime that the program uses.
+fn remedy(text: &str, is_of_cuda: bool) -> String {
+    let words = WORDS.iter().filter(|_| is_of_cuda);
+    words.fold(text.to_owned(), |text, (hip, cuda)| text.replace(hip, cuda))
 }
 
 /// Where in the UI a span is: by the first time of its host, and by the clock.
@@ -288,19 +304,21 @@ fn look(span: Span, facts: &Facts<'_>) -> String {
         name => format!(" on {name}"),
     };
     format!(
-        "{after_s:.6} s after the start of the first process{of_host}, for {:.6} s ({} {} ns)",
+        "{after_s:.6} s after the start of the first process{of_host}, for {:.6} s ({}{} ns)",
         seconds(span.duration_ns),
-        clock(span.start_ns),
+        clock(span.start_ns, facts.is_ours()),
         span.start_ns
     )
 }
 
-/// The clock of a time. No machine runs for thirty years: what is that large counts from 1970, as in files of PyTorch's profiler.
-fn clock(time_ns: u64) -> &'static str {
+/// The clock of a time. No machine runs for thirty years: what is that large counts from 1970, as in files of PyTorch's profiler. What smaller times of other
+/// profilers count from, nothing says.
+fn clock(time_ns: u64, is_ours: bool) -> &'static str {
     const THIRTY_YEARS_NS: u64 = 30 * 365 * 86_400 * 1_000_000_000;
     match time_ns {
-        THIRTY_YEARS_NS.. => "since 1970",
-        _ => "CLOCK_BOOTTIME",
+        THIRTY_YEARS_NS.. => "since 1970 ",
+        _ if is_ours => "CLOCK_BOOTTIME ",
+        _ => "",
     }
 }
 
@@ -327,11 +345,29 @@ const NOT_JUDGED_COLUMNS: [Column; 4] = [
 
 #[cfg(test)]
 mod tests {
-    use super::clock;
+    use super::{WORDS, clock, remedy, rules};
 
     #[test]
     fn times_of_pytorch_count_from_1970() {
-        assert_eq!(clock(60_815_196_287_650), "CLOCK_BOOTTIME");
-        assert_eq!(clock(1_700_000_000_000_000_000), "since 1970");
+        let uptime_ns = 60_815_196_287_650;
+        assert_eq!(clock(uptime_ns, true), "CLOCK_BOOTTIME ");
+        assert_eq!(clock(uptime_ns, false), "");
+        assert_eq!(clock(1_700_000_000_000_000_000, false), "since 1970 ");
+    }
+
+    #[test]
+    fn remedies_have_the_words_of_one_runtime() {
+        let all: Vec<&str> = rules::all().map(|rule| rule.remedy).collect();
+        for (hip, cuda) in WORDS {
+            assert!(all.iter().any(|text| text.contains(hip)), "{hip}");
+            assert!(!all.iter().any(|text| text.contains(cuda)), "{cuda}");
+        }
+        for text in all {
+            let of_cuda = remedy(text, true);
+            let is_call = |word: &str| word.starts_with("hip");
+            let mut words = of_cuda.split(|one: char| !one.is_alphanumeric());
+            assert!(!words.any(is_call), "{of_cuda}");
+            assert_eq!(remedy(text, false), text);
+        }
     }
 }

@@ -46,7 +46,7 @@ impl IdleCause {
             Self::BlockedCopy => ("blocked_async_copy", "an asynchronous copy that blocks"),
             Self::MemoryCall => ("memory_call", "a call that handles memory"),
             Self::RuntimeCall => ("runtime_call", "other calls of the runtime"),
-            Self::CollectiveCall => ("collective_call", "calls of RCCL"),
+            Self::CollectiveCall => ("collective_call", "calls of RCCL or NCCL"),
             Self::Mpi => ("mpi", "calls of MPI"),
             Self::Shmem => ("shmem", "calls of OpenSHMEM"),
             Self::Ucx => ("ucx", "calls of UCX"),

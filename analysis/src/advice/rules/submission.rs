@@ -47,7 +47,7 @@ pub(super) const RULES: [Rule; 8] = [
     Rule {
         name: "start_up",
         title: "a GPU waits while contexts are created or code is loaded",
-        remedy: "warm up before measuring: run a few steps before the profiler is active (schedule(wait=1, warmup=3, …)); in production create contexts and load modules before the first request (CUDA_MODULE_LOADING=EAGER)",
+        remedy: "warm up before measuring: run a few steps before the profiler is active (schedule(wait=1, warmup=3, …)); in production create contexts and load modules before the first request (HIP_ENABLE_DEFERRED_LOADING=0)",
         needs: &[Need::Gpus, Need::Calls],
         judge: start_up,
     },

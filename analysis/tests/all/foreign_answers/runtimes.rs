@@ -57,6 +57,21 @@ fn calls_of_the_driver_of_cuda_wait() {
     }
 }
 
+/// Copies that hold the host between kernels.
+#[test]
+fn what_is_advised_has_the_words_of_the_runtime() {
+    for (launch, copy, word) in [
+        ("cuLaunchKernel", "cudaMemcpy", "cudaMemcpyAsync"),
+        ("hipLaunchKernel", "hipMemcpy", "hipMemcpyAsync"),
+    ] {
+        let advice = steps("cuda_runtime", launch, copy).answer("advice");
+        let finding = &advice["findings"][0];
+        let text = |key: &str| finding[key].as_str().unwrap_or("").to_owned();
+        assert!(text("try").contains(word), "{advice:#}");
+        assert!(!text("look").contains("CLOCK"), "{advice:#}");
+    }
+}
+
 #[test]
 fn calls_of_other_devices_are_calls() {
     let hip = judged(&steps(
