@@ -144,6 +144,9 @@ pub(super) struct RankTimeline {
     by_end: Vec<usize>,
     /// The place of each operation in its queue.
     places: Vec<usize>,
+    /// Begins as the trace has them: of operations, and of calls that communicate, with their threads.
+    begins: Vec<(u64, usize)>,
+    meetings: Vec<(u64, usize)>,
     /// When operations were launched whose calls are known, and when these ended.
     launched: Vec<i64>,
     launched_ends: Vec<i64>,
@@ -214,7 +217,19 @@ impl RankTimeline {
         let (mut launched, mut launched_ends): (Vec<i64>, Vec<i64>) = of_calls().unzip();
         launched.sort_unstable();
         launched_ends.sort_unstable();
+        let begins = operations.iter().enumerate();
+        let mut begins: Vec<(u64, usize)> =
+            begins.map(|(number, one)| (one.start_ns, number)).collect();
+        begins.sort_unstable();
+        let calls = threads.iter().flat_map(|(thread, track)| {
+            let meet = track.calls.iter().filter_map(|call| call.meets_ns);
+            meet.map(|begin_ns| (begin_ns, *thread))
+        });
+        let mut meetings: Vec<(u64, usize)> = calls.collect();
+        meetings.sort_unstable();
         Self {
+            begins,
+            meetings,
             launched,
             launched_ends,
             operations,
@@ -266,23 +281,19 @@ impl RankTimeline {
 
     /// The operation that begins at a time of the trace, within its grain; collectives first.
     pub(super) fn at(&self, start_ns: u64, grain_ns: u64) -> Option<usize> {
-        let off = |one: &Operation| one.start_ns.abs_diff(start_ns);
-        let near = self.operations.iter().enumerate();
-        let near = near.filter(|(_, one)| off(one) <= grain_ns);
-        let near =
-            near.min_by_key(|(number, one)| (one.kind != Kind::Collective, off(one), *number));
-        near.map(|(number, _)| number)
+        let order = |&&(begin_ns, number): &&(u64, usize)| {
+            let kind = self.operations[number].kind;
+            let off_ns = begin_ns.abs_diff(start_ns);
+            (kind != Kind::Collective, off_ns, number)
+        };
+        let near = near(&self.begins, start_ns, grain_ns).iter();
+        near.min_by_key(order).map(|one| one.1)
     }
 
     /// The thread that makes a call that communicates and begins at a time of the trace, within its grain.
     pub(super) fn caller(&self, start_ns: u64, grain_ns: u64) -> Option<usize> {
-        let is_it = |call: &HostCall| {
-            call.meets_ns
-                .is_some_and(|at| at.abs_diff(start_ns) <= grain_ns)
-        };
-        let mut threads = self.threads.iter();
-        let found = threads.find(|(_, track)| track.calls.iter().any(is_it));
-        found.map(|(thread, _)| *thread)
+        let near = near(&self.meetings, start_ns, grain_ns).iter();
+        near.map(|one| one.1).min()
     }
 
     /// Whether a call made the stream wait for an event before a launch.
@@ -294,6 +305,14 @@ impl RankTimeline {
         let mut waits = track.event_waits.iter();
         waits.any(|(stream, first)| *first <= launch.start && is_its(*stream))
     }
+}
+
+/// What begins within so many nanoseconds of a time, of what is in order.
+fn near(begins: &[(u64, usize)], at_ns: u64, grain_ns: u64) -> &[(u64, usize)] {
+    let from_ns = at_ns.saturating_sub(grain_ns);
+    let from = begins.partition_point(|one| one.0 < from_ns);
+    let count = begins[from..].partition_point(|one| one.0 <= at_ns.saturating_add(grain_ns));
+    &begins[from..from + count]
 }
 
 /// Times of several kinds that may overlap, as pieces side by side: where several are at once, the first by its order counts.
