@@ -332,6 +332,51 @@ fn slices_of_the_host_without_a_duration_are_told() {
     assert!(last >= Some(49_000_000), "{answer:#}");
 }
 
+/// Steps of kernels, a copy that is waited for, and a graph; their calls have numbers of their own, or in each step the same.
+fn steps_with_links(is_again: bool) -> Trace {
+    let mut trace = Trace::default();
+    for step in 0..6 {
+        let at = 1_000_000 + 10_000 * step;
+        let link = |number: u64| number + if is_again { 0 } else { 10 * step };
+        let name = format!("ProfilerStep#{step}");
+        trace.host("user_annotation", &name, at, 9_900, "");
+        let call = |trace: &mut Trace, name: &str, (from, length): (u64, u64), number: u64| {
+            let args = format!(r#""correlation":{}"#, link(number));
+            trace.host("cuda_runtime", name, at + from, length, &args);
+        };
+        call(&mut trace, "cudaLaunchKernel", (100, 5), 1);
+        trace.gpu("gemm", 7, at + 120, 2_000, link(1));
+        call(&mut trace, "cudaMemcpyAsync", (200, 2_100), 2);
+        trace.events.push(format!(
+            r#"{{"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoH (Device -> Pageable)","pid":0,"tid":7,"ts":{},"dur":20,"args":{{"device":0,"stream":7,"correlation":{}}}}}"#,
+            at + 2_200,
+            link(2)
+        ));
+        call(&mut trace, "cudaGraphLaunch", (4_000, 30), 3);
+        for node in 0..5 {
+            trace.gpu("node", 7, at + 4_050 + 108 * node, 100, link(3));
+        }
+        call(&mut trace, "cudaDeviceSynchronize", (5_000, 100), 4);
+    }
+    trace
+}
+
+#[test]
+fn numbers_that_come_again_are_those_of_the_last_call_before() {
+    let (own, again) = (steps_with_links(false), steps_with_links(true));
+    for question in [
+        "gaps",
+        "streams",
+        "critical path",
+        "launch",
+        "advice",
+        "copies",
+    ] {
+        let [own, again] = [&own, &again].map(|trace| trace.answer(question));
+        assert_eq!(again, own, "{question}");
+    }
+}
+
 /// Numbers that are texts, as JavaScript's tools and some mergers write them.
 #[test]
 fn numbers_of_the_document_may_be_texts() {

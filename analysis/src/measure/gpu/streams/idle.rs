@@ -1,8 +1,10 @@
 //! Idle time of streams, by what the next operation waited for. The kinds are those by which Holistic Trace Analysis divides it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::{Operation, Place, columns};
+use crate::joined::ids::CorrelationId;
+use crate::joined::submissions::Submissions;
 use crate::table::{Column, Table};
 use rsys_traces::model::{Model, ProcessId};
 
@@ -41,7 +43,7 @@ impl StreamIdle {
 /// The table.
 pub(super) fn table(
     streams: &BTreeMap<Place, Vec<Operation>>,
-    calls: &HashMap<(ProcessId, u64), u64>,
+    calls: &BTreeMap<ProcessId, Submissions>,
     model: &Model,
 ) -> Table {
     let columns = columns(&[
@@ -62,10 +64,13 @@ pub(super) fn table(
     for (place, list) in streams {
         let mut of_stream = StreamIdle::default();
         for one in list {
-            let launched_ns = calls
-                .get(&(place.process, one.link))
-                .filter(|_| one.link != 0);
-            of_stream.add(one, launched_ns.copied());
+            let link = CorrelationId::new(one.link);
+            let of_process = calls.get(&place.process);
+            let call = of_process.zip(link).and_then(|(of_process, link)| {
+                // Ids may begin anew.
+                of_process.find(link, one.start_ns)
+            });
+            of_stream.add(one, call.map(|call| call.start_ns));
         }
         let (first_ns, last_ns) = of_stream.span_ns.unwrap_or_default();
         let total_ns = last_ns - first_ns;

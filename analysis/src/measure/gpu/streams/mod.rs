@@ -13,10 +13,12 @@ mod sequences;
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::joined::ids::CorrelationId;
+use crate::joined::submissions::Submissions;
 use crate::measure::{DEVICE_COLUMNS, Measure, NO_OPERATION, device_cells, notes};
 use crate::table::{Answer, Cell, Column};
 use rsys_traces::model::{
-    Activity, Batch, GpuRange, HostKind, Kinds, Model, OpKind, ProcessId, QueueId, TextId,
+    Activity, Batch, GpuRange, Kinds, Model, OpKind, ProcessId, QueueId, TextId,
 };
 
 /// Operations, calls and ranges that are kept, at most, some 40 bytes each.
@@ -37,8 +39,9 @@ struct Operation {
 pub struct Streams {
     streams: HashMap<QueueId, (ProcessId, Vec<Operation>)>,
     operations: usize,
-    /// When the first call with a link began.
-    calls: HashMap<(ProcessId, u64), u64>,
+    calls: BTreeMap<ProcessId, Submissions>,
+    /// How many of them there are.
+    submissions: usize,
     ranges: Vec<GpuRange>,
     left_out: u64,
 }
@@ -69,14 +72,9 @@ impl Measure for Streams {
             });
         }
         for slice in &batch.host {
-            let is_call = matches!(slice.kind, HostKind::Runtime | HostKind::Hsa);
-            let key = (slice.process, slice.link);
-            if is_call
-                && slice.link != 0
-                && (self.calls.len() < MOST || self.calls.contains_key(&key))
-            {
-                let start_ns = self.calls.entry(key).or_insert(slice.start_ns);
-                *start_ns = slice.start_ns.min(*start_ns);
+            if CorrelationId::of_call(slice).is_some() && self.submissions < MOST {
+                self.calls.entry(slice.process).or_default().take(slice);
+                self.submissions += 1;
             }
         }
         let room = MOST - self.ranges.len();
@@ -92,6 +90,7 @@ impl Measure for Streams {
             // Streams of one name are one.
             streams.entry(place).or_default().append(&mut list);
         }
+        self.calls.values_mut().for_each(Submissions::sort);
         let mut tables = vec![
             idle::table(&streams, &self.calls, model),
             sequences::table(&streams, model),

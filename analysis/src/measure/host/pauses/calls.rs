@@ -1,8 +1,10 @@
 //! Calls that wait for a GPU, and those that make memory and give it back.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::joined::copies::{Copied, CopiesOfCalls};
+use crate::joined::ids::CorrelationId;
+use crate::joined::submissions::Submissions;
 use crate::measure::gpu::copies::{TO_HOST, direction};
 use crate::measure::idle_cause::IdleCause;
 use crate::program::call_sites::CallSites;
@@ -61,8 +63,8 @@ struct PausingCall {
 pub(super) struct Calls {
     calls: Vec<PausingCall>,
     copies: CopiesOfCalls,
-    /// When calls that launch graphs ended, by their links.
-    graphs: HashMap<(ProcessId, u64), u64>,
+    /// Calls that launch graphs.
+    graphs: BTreeMap<ProcessId, Submissions>,
     sites: CallSites,
 }
 
@@ -72,10 +74,9 @@ impl Calls {
             self.copies.take(record);
         }
         for slice in &batch.host {
-            if slice.effect == Effect::LaunchesGraph && slice.link != 0 {
-                let key = (slice.process, slice.link);
-                let end_ns = self.graphs.entry(key).or_insert(slice.end_ns);
-                *end_ns = slice.end_ns.min(*end_ns);
+            self.copies.take_call(slice);
+            if slice.effect == Effect::LaunchesGraph {
+                self.graphs.entry(slice.process).or_default().take(slice);
             }
         }
         let calls = batch.host.iter().filter(|slice| matters(slice));
@@ -96,6 +97,8 @@ impl Calls {
     /// To be called when all was taken in.
     pub(super) fn sort(&mut self) {
         self.sites.sort();
+        self.copies.sort();
+        self.graphs.values_mut().for_each(Submissions::sort);
         self.calls
             .sort_by_key(|call| (call.end_ns, call.start_ns, call.thread, call.name));
     }
@@ -104,8 +107,8 @@ impl Calls {
     pub(super) fn waits(&self, model: &Model) -> impl Iterator<Item = Wait> {
         let calls = self.calls.iter();
         calls.filter_map(move |call| {
-            let copied = self.copies.of(call.process, call.link);
             let time_ns = (call.start_ns, call.end_ns);
+            let copied = self.copies.of(call.process, call.link, time_ns);
             let is_held = || copied.is_some_and(|copied| copied.held(call.does, time_ns));
             // From a GPU, pinned memory would have to be waited for as well.
             let waits = |copied: &Copied| {
@@ -114,7 +117,9 @@ impl Calls {
             };
             let does = match call.does {
                 Effect::CopiesAside if !is_held() => return None,
-                Effect::CopiesAside if copied.is_some_and(waits) => Effect::Synchronises,
+                Effect::CopiesAside if copied.is_some_and(|copied| waits(&copied)) => {
+                    Effect::Synchronises
+                }
                 does => does,
             };
             Some(Wait {
@@ -130,10 +135,19 @@ impl Calls {
         })
     }
 
-    /// Whether an operation was submitted by the launch of a graph that had returned at a time.
-    pub(super) fn is_of_graph(&self, process: ProcessId, link: u64, time_ns: u64) -> bool {
-        let returned_ns = self.graphs.get(&(process, link));
-        returned_ns.is_some_and(|returned_ns| *returned_ns <= time_ns)
+    /// Whether an operation that began at a time was submitted by the launch of a graph that had returned at another.
+    pub(super) fn is_of_graph(
+        &self,
+        (process, link): (ProcessId, u64),
+        begin_ns: u64,
+        time_ns: u64,
+    ) -> bool {
+        let id = CorrelationId::new(link);
+        let graphs = self.graphs.get(&process);
+        let launch = graphs
+            .zip(id)
+            .and_then(|(graphs, id)| graphs.find(id, begin_ns));
+        launch.is_some_and(|launch| launch.end_ns <= time_ns)
     }
 
     /// Where in the program a call was made, if a sample fell into it.

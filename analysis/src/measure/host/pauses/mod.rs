@@ -87,7 +87,11 @@ impl Pauses {
                 let goes_on_with_graph = before.is_some_and(|before| {
                     before.link == next.link
                         && next.start_ns - before.end_ns <= LAUNCH_NS
-                        && self.calls.is_of_graph(process, next.link, before.end_ns)
+                        && self.calls.is_of_graph(
+                            (process, next.link),
+                            next.start_ns,
+                            before.end_ns,
+                        )
                 });
                 before = Some(next);
                 Busy {

@@ -8,6 +8,8 @@ use super::timeline::{
     HostCall, Kind, Launch, Names, Operation, Piece, RankTimeline, Track, side_by_side,
 };
 use crate::joined::copies::CopiesOfCalls;
+use crate::joined::ids::CorrelationId;
+use crate::joined::submissions::Submissions;
 use crate::measure::Measure;
 use crate::measure::idle_cause::IdleCause;
 use crate::measure::job::collectives::Axis;
@@ -255,13 +257,24 @@ impl Recorded {
     fn timeline(&mut self, model: &Model, axis: &Axis) -> RankTimeline {
         let mut names = Names::default();
         let mut threads: BTreeMap<usize, Track> = BTreeMap::new();
-        let launches = self.host(model, axis, &mut names, &mut threads);
+        let (submissions, held) = self.host(model, axis, &mut names, &mut threads);
         for (thread, pieces) in self.pieces(model, axis, &mut names) {
             threads.entry(thread).or_default().pieces = pieces;
         }
         // What is not needed any more makes room for what is made of it.
         (self.host, self.samples) = (Vec::new(), Vec::new());
         let gpu = std::mem::take(&mut self.gpu);
+        // Ids may begin anew: the call is the last one before the operation.
+        let launch = |one: &GpuRecord| {
+            let call = submissions.find(CorrelationId::of_operation(one)?, one.start_ns)?;
+            Some(Launch {
+                thread: call.thread.index(),
+                start: axis.common(call.start_ns),
+                end: axis.common(call.end_ns),
+                stream: call.stream,
+                is_held: held.contains(&(call.thread, call.start_ns)),
+            })
+        };
         let operations = gpu.iter().map(|one| Operation {
             start: axis.common(one.start_ns),
             end: axis.common(one.end_ns),
@@ -275,7 +288,7 @@ impl Recorded {
                 Activity::Fill => Kind::Fill,
                 Activity::Compute | Activity::None => Kind::Kernel,
             },
-            launch: launches.get(&one.link).copied(),
+            launch: launch(one),
         });
         let period_ns = model.process(self.process).sample_period_ns;
         let mut timeline = RankTimeline::new(operations.collect(), threads, period_ns);
@@ -304,20 +317,22 @@ impl Recorded {
             .collect()
     }
 
-    /// Takes the calls in, those that are within no other; launches by their links.
+    /// Takes the calls in, those that are within no other. Those that may have submitted something, and which of these have waited for their copies.
     fn host(
         &mut self,
         model: &Model,
         axis: &Axis,
         names: &mut Names,
         threads: &mut BTreeMap<usize, Track>,
-    ) -> HashMap<u64, Launch> {
+    ) -> (Submissions, HashSet<(ThreadId, u64)>) {
         let sites = self.sites();
         self.host
             .sort_by_key(|one| (one.thread, one.start_ns, u64::MAX - one.end_ns));
         let mut copies = CopiesOfCalls::default();
         self.gpu.iter().for_each(|record| copies.take(record));
-        let mut launches = HashMap::new();
+        self.host.iter().for_each(|slice| copies.take_call(slice));
+        copies.sort();
+        let (mut submissions, mut held) = (Submissions::default(), HashSet::new());
         for slice in &self.host {
             let is_call = matches!(
                 slice.kind,
@@ -329,20 +344,15 @@ impl Recorded {
             let (start, end) = (axis.common(slice.start_ns), axis.common(slice.end_ns));
             let thread = slice.thread.index();
             let track = threads.entry(thread).or_default();
-            let copied = copies.of(slice.process, slice.link);
             let time_ns = (slice.start_ns, slice.end_ns);
+            let copied = copies.of(slice.process, slice.link, time_ns);
             let is_held = copied.is_some_and(|copied| copied.held(slice.effect, time_ns));
             if slice.order == StreamOrder::WaitEvent {
                 track.waits_for_event(slice.stream, start);
             }
-            if slice.link != 0 && slice.kind != HostKind::Collective {
-                launches.entry(slice.link).or_insert(Launch {
-                    thread,
-                    start,
-                    end,
-                    stream: slice.stream,
-                    is_held,
-                });
+            submissions.take(slice);
+            if is_held {
+                held.insert((slice.thread, slice.start_ns));
             }
             match track.calls.last_mut() {
                 Some(outer) if start < outer.end => {
@@ -369,26 +379,15 @@ impl Recorded {
                 }
             }
         }
-        // What was launched in the times themselves comes first: files may use links again.
         for slice in self.earlier.calls() {
-            let (start, end) = (axis.common(slice.start_ns), axis.common(slice.end_ns));
-            let thread = slice.thread.index();
             if slice.order == StreamOrder::WaitEvent {
-                let track = threads.entry(thread).or_default();
-                track.waits_for_event(slice.stream, start);
+                let track = threads.entry(slice.thread.index()).or_default();
+                track.waits_for_event(slice.stream, axis.common(slice.start_ns));
             }
-            if slice.link != 0 {
-                launches.entry(slice.link).or_insert(Launch {
-                    thread,
-                    start,
-                    end,
-                    stream: slice.stream,
-                    // Its copy has ended with it.
-                    is_held: false,
-                });
-            }
+            submissions.take(&slice);
         }
-        launches
+        submissions.sort();
+        (submissions, held)
     }
 
     /// What threads did, calls aside, by recorded waits for locks, by slices of waits, then by samples; of threads without samples, by what they were in.
