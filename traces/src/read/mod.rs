@@ -13,6 +13,7 @@ mod named;
 mod ordered;
 mod perfetto;
 mod rocprofv3;
+mod seen;
 mod xplane;
 
 use std::fs::File;

@@ -6,10 +6,13 @@
 //! their place where they stand that far apart.
 
 use std::cmp::Reverse;
+use std::hash::Hash;
 
+use super::seen::Seen;
 use super::{BATCH_RECORDS, Reader};
 use crate::model::{
-    Batch, CollectiveCall, CounterValue, GpuRecord, HostSlice, Model, Notice, Part, ProcessId,
+    Batch, CollectiveCall, CounterValue, GpuRecord, HostSlice, MemoryEvent, Model, Notice, Part,
+    ProcessId,
 };
 
 /// Records that are sorted at once, some 90 bytes each.
@@ -39,6 +42,10 @@ pub(super) struct Ordered {
     goes_on: bool,
     /// How many operations of GPUs were there before, and the process of one.
     twice: (u64, ProcessId),
+    /// Linked records of earlier pieces, and others.
+    seen: [Seen; 2],
+    /// Records that are sorted at once: [`MOST`].
+    most: usize,
 }
 
 impl Ordered {
@@ -51,6 +58,8 @@ impl Ordered {
             pieces: (0, 0),
             goes_on: true,
             twice: (0, ProcessId::new(0)),
+            seen: Default::default(),
+            most: MOST,
         }
     }
 
@@ -58,7 +67,7 @@ impl Ordered {
     fn fill(&mut self, model: &mut Model) {
         let is_first = self.part.is_untold();
         self.held.clear();
-        while self.goes_on && self.held.len() < MOST {
+        while self.goes_on && self.held.len() < self.most {
             self.goes_on = self.reader.read(&mut self.part.model, &mut self.held);
         }
         match is_first && !self.goes_on {
@@ -68,10 +77,17 @@ impl Ordered {
         }
         self.part.rename(&mut self.held);
         sort(&mut self.held, self.rows);
-        if self.rows == Rows::Unordered
-            && let Some((count, process)) = leave_out_what_is_twice(&mut self.held)
-        {
-            self.twice = (self.twice.0 + count, process);
+        if self.rows == Rows::Unordered {
+            let within = leave_out_what_is_twice(&mut self.held);
+            // Of a file that is one piece nothing was seen before.
+            let is_several = !is_first || self.goes_on;
+            let before = match is_several {
+                true => leave_out_what_was_seen(&mut self.held, &mut self.seen),
+                false => None,
+            };
+            for (count, process) in within.into_iter().chain(before) {
+                self.twice = (self.twice.0 + count, process);
+            }
         }
         if !self.goes_on {
             std::mem::take(&mut self.part).finish(model);
@@ -86,6 +102,10 @@ impl Ordered {
             0 => return,
             1 => "an operation of a GPU is there twice, and counts once".to_owned(),
             _ => format!("{count} operations of GPUs are there twice, and count once"),
+        };
+        let text = match self.seen.iter().any(Seen::is_full) {
+            true => format!("{text}; the file is too large to look for all of them"),
+            false => text,
         };
         let file = model.process(process).file.clone();
         model.notices.push(Notice {
@@ -183,11 +203,7 @@ fn sort(batch: &mut Batch, rows: Rows) {
     batch
         .gpu_ranges
         .sort_unstable_by_key(|one| (one.start_ns, Reverse(one.end_ns), one.queue, one.name));
-    batch.memory.sort_unstable_by_key(|one| {
-        let place = (one.thread, one.device, one.address);
-        let sums = (one.bytes, one.allocated, one.reserved);
-        (one.time_ns, place, sums)
-    });
+    batch.memory.sort_unstable_by_key(memory_key);
 }
 
 /// Leaves out what a file has twice, as some that were put together of others: a call does not order the same work for the same time twice. Of what no call is
@@ -225,14 +241,57 @@ fn leave_out_what_is_twice(batch: &mut Batch) -> Option<(u64, ProcessId)> {
     Some((count, process))
 }
 
+/// The same of what was in earlier pieces of the file.
+fn leave_out_what_was_seen(
+    batch: &mut Batch,
+    [seen, others]: &mut [Seen; 2],
+) -> Option<(u64, ProcessId)> {
+    let (mut count, mut process, mut linked, mut known) = (0_u64, None, 0_u64, 0_u64);
+    batch.gpu.retain(|one| {
+        if one.link == 0 || one.end_ns <= one.start_ns {
+            return true;
+        }
+        linked += 1;
+        let is_twice = seen.is_known(&(0_u8, gpu_key(one)));
+        count += u64::from(is_twice);
+        known += u64::from(is_twice);
+        process = process.or(is_twice.then_some(one.process));
+        !is_twice
+    });
+    batch.host.retain(|one| {
+        if one.link == 0 {
+            return true;
+        }
+        linked += 1;
+        let is_twice = seen.is_known(&(1_u8, host_key(&without_place(one))));
+        known += u64::from(is_twice);
+        !is_twice
+    });
+    batch.collectives.retain(|one| {
+        let is_linked = one.link != 0;
+        !(is_linked && seen.is_known(&(2_u8, collective_key(one))))
+    });
+    // Operators and their like do not tell by themselves.
+    let is_most = known > 0 && 2 * known >= linked;
+    batch.host.retain(|one| {
+        one.link != 0 || !(others.is_known(&(1_u8, host_key(&without_place(one)))) && is_most)
+    });
+    batch
+        .memory
+        .retain(|one| !(others.is_known(&(3_u8, memory_key(one))) && is_most));
+    others.turn();
+    seen.turn();
+    Some((count, process?))
+}
+
 /// What begins together: first what ends last.
-fn gpu_key(one: &GpuRecord) -> impl Ord + use<> {
+fn gpu_key(one: &GpuRecord) -> impl Ord + Hash + use<> {
     let what = (one.kind, one.name, one.grid, one.direction, one.source);
     let times = (one.start_ns, Reverse(one.end_ns));
     (times, one.queue, what, one.link, one.bytes)
 }
 
-fn collective_key(one: &CollectiveCall) -> impl Ord + use<> {
+fn collective_key(one: &CollectiveCall) -> impl Ord + Hash + use<> {
     let place = (one.thread, one.communicator, one.sequence);
     let data = (one.name, one.data_type, one.bytes, one.link, one.process);
     let ranks = (one.rank, one.ranks, one.peer, one.is_blocking);
@@ -241,19 +300,88 @@ fn collective_key(one: &CollectiveCall) -> impl Ord + use<> {
 
 /// Whether two slices of a thread and time are one, but for their places in the file.
 fn is_same(one: &HostSlice, other: &HostSlice) -> bool {
-    let without_place = |one: &HostSlice| HostSlice {
-        number: 0,
-        depth: 0,
-        ..*one
-    };
     host_key(&without_place(one)) == host_key(&without_place(other))
 }
 
+fn without_place(one: &HostSlice) -> HostSlice {
+    HostSlice {
+        number: 0,
+        depth: 0,
+        ..*one
+    }
+}
+
+fn memory_key(one: &MemoryEvent) -> impl Ord + Hash + use<> {
+    let place = (one.thread, one.device, one.address);
+    let sums = (one.bytes, one.allocated, one.reserved);
+    (one.time_ns, place, sums)
+}
+
 /// What begins together: first what ends last, and of what ends together, what is outside.
-fn host_key(one: &HostSlice) -> impl Ord + use<> {
+fn host_key(one: &HostSlice) -> impl Ord + Hash + use<> {
     let times = (one.start_ns, Reverse(one.end_ns));
     let place = (one.thread, one.depth, one.number);
     let what = (one.kind, one.name, one.shapes, one.arguments);
     let told = (one.link, one.bytes, one.address, one.stream, one.is_open);
     (times, place, what, told, one.process)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{HostKind, Process, ThreadId};
+
+    /// Hands out some records of each kind at once.
+    struct Fixed(Vec<(GpuRecord, HostSlice, HostSlice)>);
+
+    impl Reader for Fixed {
+        fn read(&mut self, model: &mut Model, batch: &mut Batch) -> bool {
+            if model.processes.is_empty() {
+                model.processes.push(Process::default());
+                model.texts.intern("gemm");
+            }
+            for (operation, call, operator) in self.0.drain(..self.0.len().min(10)) {
+                batch.gpu.push(operation);
+                batch.host.extend([call, operator]);
+            }
+            !self.0.is_empty()
+        }
+    }
+
+    #[test]
+    fn what_is_twice_is_found_in_other_pieces_too() {
+        let one = |number: u64| {
+            let (start_ns, end_ns) = (100 * number, 100 * number + 50);
+            let thread = ThreadId::new(HostSlice::NO_THREAD);
+            let host = |kind, link| HostSlice {
+                start_ns,
+                end_ns,
+                kind,
+                link,
+                thread,
+                ..HostSlice::default()
+            };
+            let operation = GpuRecord {
+                start_ns,
+                end_ns,
+                link: number,
+                ..GpuRecord::default()
+            };
+            let call = host(HostKind::Runtime, number);
+            (operation, call, host(HostKind::Operator, 0))
+        };
+        let once: Vec<_> = (1..=100).map(one).collect();
+        for most in [30, 1 << 18] {
+            let mut ordered = Ordered::new(
+                Box::new(Fixed([once.clone(), once.clone()].concat())),
+                Rows::Unordered,
+            );
+            ordered.most = most;
+            let (mut model, mut batch) = (Model::default(), Batch::default());
+            while ordered.read(&mut model, &mut batch) {}
+            assert_eq!((batch.gpu.len(), batch.host.len()), (100, 200), "{most}");
+            let text = "100 operations of GPUs are there twice, and count once";
+            assert_eq!(model.notices[0].text, text, "{most}");
+        }
+    }
 }
