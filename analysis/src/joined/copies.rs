@@ -138,6 +138,6 @@ mod tests {
         };
         assert_eq!(of((100, 160)), Some((150, 30)));
         assert_eq!(of((900, 1_030)), Some((5_010, 40)));
-        assert_eq!(copies.of(process, 6, (100, 160)).is_none(), true);
+        assert!(copies.of(process, 6, (100, 160)).is_none());
     }
 }
