@@ -165,7 +165,7 @@ fn failures_have_the_codes_that_shells_use() {
         ),
         (&["--", "/no/such/file"], 127, "not found"),
         (&["--", &data], 126, "chmod +x"),
-        (&["record", "--", "x"], 127, "has no commands of its own"),
+        (&["record", "x"], 127, "has no commands of its own"),
         (&["--", "/tmp"], 126, "directory"),
         (
             &["-o", &blocked, "--", "true"],
