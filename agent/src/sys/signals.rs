@@ -159,9 +159,20 @@ pub fn sigaltstack(new: Option<&libc::stack_t>, old: Option<&mut libc::stack_t>)
     unsafe { calls::sigaltstack(new, old) }
 }
 
-/// Every signal but those by which the kernel reports a fault of the thread itself.
+/// By which the C library cancels a thread (nptl: SIGCANCEL).
+const CANCEL: u64 = bit(32);
+
+/// By which the C library has each thread take over the process's user and groups (nptl: SIGSETXID): `setuid` waits until all have answered.
+pub const SET_USER: u64 = bit(33);
+
+/// Every signal but those by which the kernel reports a fault of the thread itself, and [`SET_USER`]: a thread that a library makes meanwhile
+/// inherits this mask for life.
 pub const ALL_BUT_FAULTS: u64 = !(bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
     | bit(libc::SIGILL)
     | bit(libc::SIGFPE)
-    | bit(libc::SIGTRAP));
+    | bit(libc::SIGTRAP)
+    | SET_USER);
+
+/// What threads of ours block: every signal but those that the C library keeps for itself.
+pub const OF_OUR_THREADS: u64 = !(CANCEL | SET_USER);

@@ -159,11 +159,15 @@ pub struct Places {
     pub stack: u64,
     /// Room for the vectors: zeros, aligned to 64 bytes.
     pub vectors: u64,
-    /// A signal set of ones, one that is written, the new thread's number, and a result: eight bytes each.
+    /// A signal set ([`BLOCKED`]), one that is written, the new thread's number, and a result: eight bytes each.
     pub words: u64,
     /// The request.
     pub request: u64,
 }
+
+/// What is blocked while the new thread is made, and in that thread: all but the signals of the C library (nptl: SIGCANCEL, SIGSETXID). `setuid` waits
+/// until every thread has taken the latter.
+pub const BLOCKED: u64 = !(0b11 << 31);
 
 /// How far the routine of the new thread is from the start of [`begin`].
 pub const ROUTINE: u64 = 1024;

@@ -120,7 +120,7 @@ pub fn attach(pid: u32, agent: &Path, session: &str, settings: &str) -> Result<A
         request: vectors + VECTORS_BYTES + PAGE,
     };
     injection.write(places.request, request.bytes())?;
-    injection.write(places.words, &[0xff; 8])?;
+    injection.write(places.words, &code::BLOCKED.to_le_bytes())?;
     let borrowed = injection.borrow(|injection, back, ends_ns| {
         let code = code::begin(back, memory.code, &library, &places, ends_ns);
         injection.write(memory.code, &code)?;

@@ -119,3 +119,19 @@ fn a_time_and_the_programs_end_are_ends() -> TestResult {
     run.wait()?.expect_success();
     Ok(())
 }
+
+/// The program's user is that of each thread: ours take it on as the others do.
+#[test]
+fn the_program_changes_its_user_meanwhile() -> TestResult {
+    const LONGEST_MS: f64 = 1000.0;
+    let run = Run::bare().command(workload("changes_user")).start()?;
+    let pid = run.wait_for("ready")?.parse()?;
+    let profile = Run::new().options(["-d", "2.5"]).attach(pid).run()?;
+    profile.expect_success();
+    run.signal(libc::SIGTERM);
+    let outcome = run.wait()?;
+    outcome.expect_success();
+    let longest_ms = outcome.number("longest_ms")?;
+    assert!(longest_ms < LONGEST_MS, "{}", outcome.story());
+    Ok(())
+}

@@ -44,6 +44,7 @@ rsys_tests::on_every_stack! {
     packets_of_one_doorbell_are_told;
     doorbells_for_many_packets_break_no_runtime;
     nothing_spins_while_a_program_sleeps;
+    a_program_may_change_its_user;
 }
 
 mod old {
@@ -93,6 +94,18 @@ fn flood(mode: &str, threads: u32, kernels: u32, signals: u32) -> anyhow::Result
         .arg(code_object("gfx90a")?)
         .arg(mode)
         .args([threads, kernels, signals].map(|number| number.to_string())))
+}
+
+/// Each thread takes on the user of its process, ours too: `setuid` waits for all.
+fn a_program_may_change_its_user(stack: Stack) -> TestResult {
+    skip_if_missing!(stack.missing_to_build());
+    const LONGEST_MS: f64 = 5000.0;
+    let machine = machine(stack, 1, "")?;
+    let outcome = profiled(&machine, hsa_program("hsa_user")?, &["--gpu-source", "hsa"]).run()?;
+    outcome.expect_success();
+    let took_ms = outcome.number("took_ms")?;
+    ensure!(took_ms < LONGEST_MS, "{}", outcome.story());
+    Ok(())
 }
 
 /// The threads of a runtime sleep while nothing happens, as without us. A thread of ROCr 6.4 does so only where the queue that

@@ -1,7 +1,7 @@
 //! The agent in a process that ran before it: begun by a sampler from outside, ended when that leaves, and begun again as often as one likes.
 //!
 //! The sampler has a new thread of the process load this library and call [`rsys_agent_attach`] ([`rsys_wire::attach`]). That thread is ours
-//! as long as the sampler is there; all signals are blocked in it. It does in the open what handlers must not: it finds threads and modules
+//! as long as the sampler is there; all signals are blocked in it but those of the C library. It does in the open what handlers must not: it finds threads and modules
 //! that are new, and at the end it waits until no thread takes a sample, before it gives back what the program had ([`detach`]). Until then
 //! everything is as where the agent was preloaded, but that the hooks stand in the modules' own words ([`crate::interpose::late`]).
 
@@ -45,6 +45,8 @@ pub unsafe extern "C" fn rsys_agent_attach(request: *mut c_void) -> *mut c_void 
     }
     request.tid.store(sys::gettid(), Ordering::Relaxed);
     sys::set_thread_name(c"rsys-attach");
+    // A sampler of another build may have had it blocked.
+    sys::sigmask(libc::SIG_UNBLOCK, sys::SET_USER);
     if !serve_alone() {
         request.answer(Status::Busy, 0);
         free(request, memory, bytes);

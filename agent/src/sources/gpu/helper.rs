@@ -61,7 +61,7 @@ impl Work {
             return false;
         };
         self.done.store(0, Ordering::Relaxed);
-        let before = sys::sigmask(libc::SIG_SETMASK, sys::ALL_BUT_FAULTS);
+        let before = sys::sigmask(libc::SIG_SETMASK, sys::ALL_BUT_FAULTS & sys::OF_OUR_THREADS);
         // SAFETY: zero bytes are room for it; it is initialised before it is used, and destroyed after.
         let made = unsafe {
             let mut attributes: libc::pthread_attr_t = std::mem::zeroed();

@@ -66,7 +66,7 @@ pub fn start() {
         return;
     };
     // It takes no signals, ours or the program's.
-    let before = sys::sigmask(libc::SIG_BLOCK, u64::MAX);
+    let before = sys::sigmask(libc::SIG_BLOCK, sys::OF_OUR_THREADS);
     let mut thread: libc::pthread_t = 0;
     // SAFETY: a start routine without argument; the thread is never joined.
     unsafe {
