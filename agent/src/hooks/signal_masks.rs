@@ -25,6 +25,11 @@ fn translates() -> bool {
     signals::is_installed() && state::is_own_process()
 }
 
+/// What is to be read next has been passed to a system call, perhaps in a handler that has blocked the signals of faults by its own mask.
+fn note_kernels_mask() {
+    faults::note(sys::sigmask(libc::SIG_BLOCK, 0));
+}
+
 /// # Safety
 /// As `sigprocmask` has it: each set is null or valid.
 unsafe fn change_mask(
@@ -65,11 +70,21 @@ pub unsafe fn change_raw(
     old: u64,
     call: impl FnOnce(u64, u64) -> c_long,
 ) -> c_long {
-    // What is no set the kernel refuses.
-    let asked = faults::read_u64(set);
-    if !translates() || (set != 0 && asked.is_none()) {
+    // Nothing may be read where our handlers do not guard it. Whoever asks for nothing sensible asks whether the address can be read (Abseil).
+    let is_a_change = (libc::SIG_BLOCK..=libc::SIG_SETMASK).contains(&how);
+    if !translates() || !is_a_change {
         return call(set, old);
     }
+    let asked = if set == 0 {
+        None
+    } else {
+        note_kernels_mask();
+        let Some(asked) = faults::read_u64(set) else {
+            // What is no set the kernel refuses.
+            return call(set, old);
+        };
+        Some(asked)
+    };
     let mut kernels = 0_u64;
     let place = if old == 0 {
         (&raw mut kernels).expose_provenance() as u64
@@ -359,10 +374,11 @@ fn wait_with_mask<R: From<i8> + PartialEq>(mask: Option<u64>, call: impl Fn() ->
 
 /// Makes a system call with these arguments that may wait with a mask of its own.
 pub fn wait_by_number(number: c_long, words: &[u64; 6], call: impl Fn() -> c_long) -> c_long {
-    match interrupted::has_mask(number) {
-        true => wait_with_mask(interrupted::mask_of(number, words), call),
-        false => call(),
+    if !interrupted::has_mask(number) || !translates() || calls::is_dispatched() {
+        return call();
     }
+    note_kernels_mask();
+    wait_with_mask(interrupted::mask_of(number, words), call)
 }
 
 /// The functions that wait with a mask of their own, which is their argument `$mask` or null.
@@ -482,4 +498,32 @@ macro_rules! contexts {
 contexts! {
     setcontext, before_setcontext, "setcontext(3)";
     swapcontext, before_swapcontext, "swapcontext(3)";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tests have no handlers that would guard a read.
+    #[test]
+    fn nothing_is_read_where_nothing_guards_it() {
+        const NOWHERE: u64 = 64;
+        let mut old = 0_u64;
+        let old_at = (&raw mut old).expose_provenance() as u64;
+        let change = |how: c_int, set: u64, old: u64| {
+            let call = |set: u64, old: u64| {
+                // SAFETY: the kernel checks addresses.
+                unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, set, old, 8) }
+            };
+            // SAFETY: null, or a place for a set.
+            unsafe { change_raw(how, set, old, call) }
+        };
+        assert_eq!(change(libc::SIG_BLOCK, 0, old_at), 0);
+        assert_eq!(change(libc::SIG_BLOCK, NOWHERE, 0), -1);
+        assert_eq!(change(!0, NOWHERE, 0), -1);
+        let words = [NOWHERE; 6];
+        for number in [libc::SYS_rt_sigsuspend, libc::SYS_pselect6] {
+            assert_eq!(wait_by_number(number, &words, || -1), -1);
+        }
+    }
 }

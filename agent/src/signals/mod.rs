@@ -333,7 +333,7 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
         return;
     }
     // SAFETY: as above; the third argument of a handler with SA_SIGINFO.
-    let (sent, machine) = unsafe { (Sent::new(info), &mut *context.cast()) };
+    let (sent, machine) = unsafe { (Sent::new(info), &mut *context.cast::<libc::ucontext_t>()) };
     if faults::hold_back(sent, signal, machine) {
         return;
     }
@@ -351,7 +351,17 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
                 death::of_signal(signal, machine);
             }
         }
-        // SAFETY: passes the kernel's arguments on.
-        _ => unsafe { call(wanted, action, signal, info, context) },
+        _ => {
+            let itself = match action.flags & libc::SA_NODEFER {
+                0 => sys::bit(signal),
+                _ => 0,
+            };
+            let before = set_of(&machine.uc_sigmask);
+            // The kernel has blocked these. A jump out of the handler leaves more noted than is blocked, which costs a system call.
+            faults::note(before | faults::opened() | action.mask | itself);
+            // SAFETY: passes the kernel's arguments on.
+            unsafe { call(wanted, action, signal, info, context) };
+            faults::note(before | faults::opened());
+        }
     }
 }

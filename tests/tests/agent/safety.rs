@@ -381,3 +381,18 @@ fn pages_whose_faults_the_program_serves_are_not_read() -> TestResult {
     }
     Ok(())
 }
+
+/// Where nothing guards our reads, and where a handler of the program's has blocked the signals that do.
+#[test]
+fn addresses_that_the_program_asks_about_may_be_anything() -> TestResult {
+    for freq in [100, 2000] {
+        let outcome = Run::new().freq(freq).command(workload("probes")).run()?;
+        assert_eq!(
+            outcome.expect_success().stdout,
+            "ok\n",
+            "{}",
+            outcome.story()
+        );
+    }
+    Ok(())
+}
