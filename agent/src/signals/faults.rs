@@ -7,7 +7,7 @@
 //! One that is sent while a sample is taken waits for the end of the sample in any thread: the program's handler must not run within ours.
 
 use std::ffi::c_int;
-use std::sync::atomic::{Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use crate::signals::again::Sent;
 use crate::sys;
@@ -38,6 +38,15 @@ thread_words! {
 /// SIGSEGV and SIGBUS, as a kernel set.
 const FAULTS: u64 = sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
 
+/// Whether the kernel ignores the signals of faults for a moment, and so kills at each.
+static IS_UNGUARDED: AtomicBool = AtomicBool::new(false);
+
+/// Says whether our handlers are in place. For the process's only thread.
+pub fn set_guarded(is_guarded: bool) {
+    IS_UNGUARDED.store(!is_guarded, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
+}
+
 /// Lets the fault signals through of those that were `blocked` in the sampled code. Returns what [`block_again`] is to block; `None` where that
 /// may not be, so that guarded reads are not safe.
 ///
@@ -46,6 +55,9 @@ const FAULTS: u64 = sys::bit(libc::SIGSEGV) | sys::bit(libc::SIGBUS);
 #[inline]
 pub fn let_through(blocked: u64) -> Option<u64> {
     note(blocked | opened());
+    if IS_UNGUARDED.load(Ordering::Relaxed) {
+        return None;
+    }
     // SAFETY: the thread's own words.
     let blocked = (blocked | unsafe { (*words()).at_border }) & FAULTS;
     if blocked == 0 { Some(0) } else { open(blocked) }

@@ -29,6 +29,7 @@ use crate::signals::action::{
 };
 use crate::signals::again::Sent;
 use crate::signals::sets::set_of;
+use crate::state;
 use crate::sys;
 use crate::sys::calls;
 use crate::sys::guard;
@@ -180,14 +181,32 @@ pub fn uninstall() {
 pub type Ignored = [Option<(c_int, Action)>; SHARED.len()];
 
 /// Has the kernel ignore what the program ignores, as a program that is executed inherits it. Returns our handlers.
+///
+/// A fault ends the process where its signal is ignored, a guarded read's as well. So no thread may read by guess meanwhile: the calling one does not,
+/// and where there are others, those two signals stay ours, and the program that is executed has them at their default.
 pub fn ignore_as_wished() -> Ignored {
+    let is_wished = |signal| {
+        is_shared(signal)
+            && wanted(signal).is_some_and(|wanted| wanted.load().handler == libc::SIG_IGN)
+    };
+    let is_of_faults = |signal| [libc::SIGSEGV, libc::SIGBUS].contains(&signal);
+    // A child after vfork has dispositions of its own.
+    let is_shared_by_threads = state::is_own_process();
+    let ignores_faults = SHARED
+        .iter()
+        .any(|&signal| is_of_faults(signal) && is_wished(signal));
+    let mut may_ignore_faults = true;
+    if ignores_faults && is_shared_by_threads {
+        let mut threads = 0;
+        may_ignore_faults = sys::for_each_thread(|_| threads += 1) && threads == 1;
+        faults::set_guarded(!may_ignore_faults);
+    }
     SHARED.map(|signal| {
-        let wish = wanted(signal)?.load();
-        if !is_shared(signal) || wish.handler != libc::SIG_IGN {
+        if !is_wished(signal) || is_of_faults(signal) && !may_ignore_faults {
             return None;
         }
         let ours = current_action(signal)?;
-        kernel_sigaction(signal, wish);
+        kernel_sigaction(signal, wanted(signal)?.load());
         Some((signal, ours))
     })
 }
@@ -196,6 +215,9 @@ pub fn ignore_as_wished() -> Ignored {
 pub fn handle_again(ignored: &Ignored) {
     for &(signal, ours) in ignored.iter().flatten() {
         kernel_sigaction(signal, ours);
+    }
+    if state::is_own_process() {
+        faults::set_guarded(true);
     }
 }
 

@@ -396,3 +396,20 @@ fn addresses_that_the_program_asks_about_may_be_anything() -> TestResult {
     }
     Ok(())
 }
+
+#[test]
+fn faults_that_the_program_ignores_end_nothing_while_it_starts_others() -> TestResult {
+    for (threads, starts) in [("0", "50"), ("3", "100")] {
+        let outcome = Run::new()
+            .freq(4000)
+            .command(workload("ignored_faults").args([threads, starts]))
+            .run()?;
+        assert_eq!(
+            outcome.expect_success().stdout,
+            "ok\n",
+            "{threads}\n{}",
+            outcome.story()
+        );
+    }
+    Ok(())
+}
