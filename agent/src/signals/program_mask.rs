@@ -121,7 +121,7 @@ pub fn without_sample_signal(set: &libc::sigset_t) -> libc::sigset_t {
 /// As [`without_sample_signal`], for a thread that takes signals by waiting for them.
 ///
 /// Where a thread waits for (nearly) everything, a SIGPROF that the program has a handler for is left
-/// out as well. The kernel gives a process's
+/// out as well, if another thread can take it. The kernel gives a process's
 /// signal to a thread that has no other pending; next to ours, which come at the same ticks as an
 /// `ITIMER_PROF`, that would often be the one that waits for everything.
 pub fn to_wait_for(set: &libc::sigset_t) -> libc::sigset_t {
@@ -131,10 +131,20 @@ pub fn to_wait_for(set: &libc::sigset_t) -> libc::sigset_t {
     let handled = waits_for_everything
         && !state::is_confined()
         && current_action(libc::SIGPROF)
-            .is_some_and(|action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.handler));
+            .is_some_and(|action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.handler))
+        && !all_others_block(profiling);
     if handled {
         sigset(set_of(&others) & !profiling)
     } else {
         others
     }
+}
+
+/// Whether all other threads block a signal, one below 32, as far as the kernel says.
+fn all_others_block(signal: u64) -> bool {
+    let (own, mut open) = (sys::gettid(), false);
+    let known = sys::for_each_thread(|tid| {
+        open |= tid != own && sys::thread_state(tid).is_some_and(|it| it.blocked & signal == 0);
+    });
+    known && !open
 }

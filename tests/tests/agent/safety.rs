@@ -413,3 +413,18 @@ fn faults_that_the_program_ignores_end_nothing_while_it_starts_others() -> TestR
     }
     Ok(())
 }
+
+#[test]
+fn a_thread_that_takes_all_signals_gets_those_that_all_others_block() -> TestResult {
+    let outcome = Run::new()
+        .freq(1000)
+        .command(workload("dispatcher"))
+        .run()?;
+    assert_eq!(
+        outcome.expect_success().stdout,
+        "ok\n",
+        "{}",
+        outcome.story()
+    );
+    Ok(())
+}
