@@ -414,6 +414,14 @@ static void *wait_for_condition(void *unused)
     return NULL;
 }
 
+// Is cancelled before it waits for a semaphore that is free.
+static void *take_free_semaphore(void *free_one)
+{
+    CHECK(pthread_cancel(pthread_self()) == 0);
+    sem_wait(free_one);
+    return NULL;
+}
+
 static void odd(void)
 {
     pthread_mutexattr_t attributes;
@@ -449,12 +457,23 @@ static void odd(void)
     errno = 77;
     sem_post(&empty);
     CHECK(sem_wait(&empty) == 0 && errno == 77);
+    // Free or not, the time must be one.
+    sem_post(&empty);
+    struct timespec never = {.tv_nsec = -1};
+    CHECK(sem_timedwait(&empty, &never) == -1 && errno == EINVAL);
+    CHECK(sem_clockwait(&empty, CLOCK_MONOTONIC, &never) == -1 && errno == EINVAL);
+    CHECK(sem_clockwait(&empty, CLOCK_PROCESS_CPUTIME_ID, &soon) == -1 && errno == EINVAL);
+    // And it is a point where a thread can be cancelled.
+    void *result;
+    CHECK(pthread_create(&thread, NULL, take_free_semaphore, &empty) == 0);
+    CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+    CHECK(sem_timedwait(&empty, &soon) == 0);
+    errno = 77;
     CHECK(pthread_mutex_lock(&mutex) == 0);
     soon = in_ms(5);
     CHECK(pthread_cond_timedwait(&condition, &mutex, &soon) == ETIMEDOUT && errno == 77);
     CHECK(pthread_mutex_unlock(&mutex) == 0);
     // A thread that waits can be cancelled.
-    void *result;
     for (int i = 0; i < 2; i++) {
         CHECK(pthread_create(&thread, NULL, i ? wait_for_condition : wait_for_ever, NULL) == 0);
         sleep_ns(20000000);

@@ -60,6 +60,33 @@ fn try_semaphore(arguments: Arguments) -> c_int {
     result
 }
 
+/// What `sem_wait` and its like do before they look at the semaphore: they are cancellation points, and refuse times that are none.
+mod semaphores {
+    use super::*;
+
+    /// The place of the time among the arguments.
+    type Time = Option<usize>;
+
+    /// Whether the semaphore may be tried.
+    #[inline(always)]
+    pub fn begin(arguments: Arguments, clock: Time, time: Time) -> bool {
+        let argument = |place: Time| place.and_then(|place| arguments.get(place)).copied();
+        let is_clock = argument(clock).is_none_or(|clock| {
+            [libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC].contains(&(clock as libc::clockid_t))
+        });
+        // SAFETY: the caller's own argument, which the C library reads as well.
+        let is_time = argument(time).is_none_or(|time| unsafe {
+            let time = std::ptr::with_exposed_provenance::<libc::timespec>(time as usize);
+            (0..1_000_000_000).contains(&(*time).tv_nsec)
+        });
+        if is_clock && is_time {
+            // SAFETY: no arguments.
+            unsafe { real::pthread_testcancel.call([0; 4]) };
+        }
+        is_clock && is_time
+    }
+}
+
 #[inline(always)]
 fn try_real(real: &'static Real, arguments: Arguments) -> c_int {
     // SAFETY: the caller's own arguments.
@@ -166,25 +193,30 @@ attempts! {
     sem_trywait: Semaphore, semaphore;
 }
 
-/// Functions that wait for a semaphore.
+/// Functions that wait for a semaphore, and which of their arguments are a clock and a time.
 macro_rules! semaphores {
-    ($($name:ident;)*) => { $(
-        body!($name, |arguments, caller, waiting| acquire(
-            waiting,
-            Kind::Semaphore,
-            arguments[0],
-            caller,
-            || try_semaphore(arguments),
-            posix,
-            || try_real(&real::$name, arguments),
-        ), Semaphore);
+    ($($name:ident: $clock:expr, $time:expr;)*) => { $(
+        body!($name, |arguments, caller, waiting| {
+            if !semaphores::begin(arguments, $clock, $time) {
+                return try_real(&real::$name, arguments);
+            }
+            acquire(
+                waiting,
+                Kind::Semaphore,
+                arguments[0],
+                caller,
+                || try_semaphore(arguments),
+                posix,
+                || try_real(&real::$name, arguments),
+            )
+        }, Semaphore);
     )* };
 }
 
 semaphores! {
-    sem_wait;
-    sem_timedwait;
-    sem_clockwait;
+    sem_wait: None, None;
+    sem_timedwait: None, Some(1);
+    sem_clockwait: Some(1), Some(2);
 }
 
 /// Functions that wait for something that no thread holds. Conditions come with the mutex that is held again afterwards.

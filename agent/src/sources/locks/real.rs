@@ -85,7 +85,7 @@ reals! {
     mtx_lock mtx_trylock mtx_timedlock
     sem_wait sem_trywait sem_timedwait sem_clockwait
     pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait cnd_wait cnd_timedwait
-    pthread_barrier_wait
+    pthread_barrier_wait pthread_testcancel
     pthread_join pthread_timedjoin_np pthread_clockjoin_np thrd_join
 }
 
