@@ -278,6 +278,11 @@ fn give_up_list(list: *mut List, ended: Ended) {
 fn give_up_one((ticket, node): (Ticket, &'static Node), ended: Ended) -> Visited {
     // SAFETY: it was handed over.
     if let Some(operation) = unsafe { node.operation() } {
+        if !operation.own && !node.give_up(ticket) {
+            // The next look finds its times, or that there are none.
+            node.orphan();
+            return Visited::InFlight;
+        }
         let counting = operation.counting;
         if let Some(counting) = counting.filter(|counting| counting.has_ended()) {
             let is_stopped = counting.stopped().is_some();
@@ -300,11 +305,11 @@ fn give_up_one((ticket, node): (Ticket, &'static Node), ended: Ended) -> Visited
         }
         if operation.own {
             node.forget_signal();
+            node.set(ticket, Phase::Dead);
         } else {
             watch::done(operation.signal, ticket);
         }
     }
-    node.set(ticket, Phase::Dead);
     Visited::Done
 }
 
@@ -381,10 +386,10 @@ fn finish(ticket: Ticket, node: &'static Node, now: u64, reset: Reset) -> Visite
         return Visited::InFlight;
     }
     // A queue may be another one by the time that the counters of a kernel are known.
-    if operation
+    let is_late = operation
         .counting
-        .is_none_or(|counting| !counting.has_ended())
-    {
+        .is_some_and(|counting| counting.has_ended());
+    if !is_late && !node.is_orphaned() {
         queues::is_over(operation.queue, operation.number);
     }
     match found {

@@ -121,6 +121,8 @@ pub struct Node {
     number: AtomicU32,
     /// Why it is dead: a [`Counter`].
     cause: AtomicU32,
+    /// Not 0 when its queue is gone, and perhaps another one in its place.
+    orphaned: AtomicU32,
     start: AtomicU64,
     end: AtomicU64,
     /// When its signal was complete without times, CLOCK_BOOTTIME ns; only the collector's.
@@ -231,6 +233,7 @@ pub fn submit(ticket: Ticket, operation: Operation) {
     // SAFETY: the node is the caller's until it is handed over.
     unsafe { node.operation.get().write(Some(operation)) };
     node.waiting_since.store(0, Ordering::Relaxed);
+    node.orphaned.store(0, Ordering::Relaxed);
     node.state
         .store(ticket.state(Phase::Pending), Ordering::Release);
     let mut head = INBOX.0.load(Ordering::Relaxed);
@@ -310,9 +313,25 @@ impl Node {
         )
     }
 
-    /// Ends the phase [`Phase::Taking`].
+    /// Begins a phase that nobody else may begin meanwhile.
     pub fn set(&self, ticket: Ticket, phase: Phase) {
         self.state.store(ticket.state(phase), Ordering::Release);
+    }
+
+    /// Gives up what is pending. False while another thread takes the times: it writes into the node yet.
+    pub fn give_up(&self, ticket: Ticket) -> bool {
+        self.change(ticket, Phase::Pending, Phase::Dead).is_ok()
+            || self.phase(ticket) != Some(Phase::Taking)
+    }
+
+    /// Its queue is gone.
+    pub fn orphan(&self) {
+        self.orphaned.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether its queue is gone.
+    pub fn is_orphaned(&self) -> bool {
+        self.orphaned.load(Ordering::Relaxed) != 0
     }
 
     /// Notes why the times cannot be had.
@@ -481,5 +500,52 @@ pub fn drop_signals(destroy: impl Fn(u64)) {
         if handle != 0 {
             destroy(handle);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COPY: Operation = Operation {
+        kind: OpKind::Copy,
+        signal: 64,
+        own: false,
+        value: 1,
+        queue: 0,
+        agent: 0,
+        device: 0,
+        queue_number: 0,
+        submitted_ns: 0,
+        correlation: 0,
+        launch_stack: 0,
+        name: 0,
+        source: 0,
+        grid: [0; 3],
+        workgroup: [0; 3],
+        memory: [0; 2],
+        bytes: 0,
+        direction: 0,
+        number: 0,
+        beside: 0,
+        counting: None,
+    };
+
+    #[test]
+    fn a_node_is_not_given_up_while_another_thread_takes_its_times() {
+        let ticket = take().unwrap();
+        let node = node(ticket).unwrap();
+        submit(ticket, COPY);
+        node.change(ticket, Phase::Pending, Phase::Taking).unwrap();
+        assert!(!node.give_up(ticket));
+        assert_eq!(node.phase(ticket), Some(Phase::Taking));
+        node.change(ticket, Phase::Taking, Phase::Taken).unwrap();
+        assert!(node.give_up(ticket));
+        let later = Ticket::new(ticket.index(), (ticket.0 >> 32) as u32 + 1);
+        submit(later, COPY);
+        assert!(node.change(ticket, Phase::Taking, Phase::Dead).is_err());
+        assert_eq!(node.phase(later), Some(Phase::Pending));
+        assert!(node.give_up(later));
+        assert_eq!(node.phase(later), Some(Phase::Dead));
     }
 }

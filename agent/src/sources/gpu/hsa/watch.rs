@@ -149,7 +149,7 @@ fn take_times(handle: u64, word: u64, last: bool) -> Settled {
     let (operation, signal) = unsafe { (node.operation(), Signal::new(handle)) };
     let (Some(operation), Some(signal)) = (operation, signal) else {
         node.set_cause(Counter::GpuTimeFailed);
-        node.set(ticket, Phase::Dead);
+        node.change(ticket, Phase::Taking, Phase::Dead).ok();
         return Settled::Free;
     };
     let value = signal.value();
@@ -166,11 +166,11 @@ fn take_times(handle: u64, word: u64, last: bool) -> Settled {
     match times {
         Some((start, end)) => {
             node.store_times(start, end);
-            node.set(ticket, Phase::Taken);
+            node.change(ticket, Phase::Taking, Phase::Taken).ok();
         }
         None => {
             node.set_cause(Counter::GpuTimeFailed);
-            node.set(ticket, Phase::Dead);
+            node.change(ticket, Phase::Taking, Phase::Dead).ok();
         }
     }
     if shared {
