@@ -246,6 +246,7 @@ pub fn after_fork_in_child() {
     if matches!(STATE.load(Ordering::Acquire), OURS | BY_PROFILER) {
         STATE.store(next, Ordering::Release);
     }
+    profiler::after_fork_in_child();
     owner::set_hip(false);
     words::set_call(0);
 }

@@ -109,6 +109,11 @@ static BEGIN: Work = Work::new(begin);
 static END: Work = Work::new(take);
 static AGAIN: Work = Work::new(take_and_go_on);
 
+/// The thread that took records at the fork is not in the child.
+pub fn after_fork_in_child() {
+    TAKING.break_open();
+}
+
 /// Whether it is asked for.
 pub fn is_wanted() -> bool {
     state::settings().gpu_source == GpuSource::HipProfiler

@@ -215,5 +215,6 @@ pub fn after_fork_in_child() {
     USED.store(0, Ordering::Relaxed);
     faults::after_fork_in_child();
     kernel_counters::after_fork_in_child();
+    names::after_fork_in_child();
     collector::after_fork_in_child();
 }

@@ -102,6 +102,11 @@ struct Listing {
     name: *mut u8,
 }
 
+/// The thread that learned names at the fork is not in the child.
+pub fn after_fork_in_child() {
+    BUSY.break_open();
+}
+
 /// Learns the kernels of an executable that was frozen.
 pub fn learn(executable: u64) {
     let (Some(iterate), false) = (
