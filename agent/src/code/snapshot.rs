@@ -1,18 +1,17 @@
 //! Where code lies, for C libraries without `_dl_find_object` (glibc before 2.35).
 //!
-//! A sorted, immutable list made by `dl_iterate_phdr` outside of signal handlers and swapped in as a whole. Old lists stay (a
-//! handler may be reading one); they are small, and made only when the loader says that something was loaded or unloaded. The list
-//! is renewed when a thread starts and after `dlclose`. What `dlopen` has added since then is found in the loader's own list, to
+//! A sorted, immutable list made by `dl_iterate_phdr` outside of signal handlers and swapped in as a whole, when the loader says that something was
+//! loaded or unloaded. Old lists are freed as soon as no thread is reading any. The list is renewed when a thread starts and after `dlclose`. What `dlopen` has added since then is found in the loader's own list, to
 //! which it appends: a look-up that fails goes on behind the last object of the snapshot.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use crate::code::modules;
 use crate::code::object::Object;
 use crate::sys::guard::{read_u16, read_u32, read_u64};
-use crate::target::real;
+use crate::target::{other_libc, real};
 
 /// The variable that makes the agent use the snapshot also where it needs none: the tests' only way to see it at work.
 pub const ENV_FORCE: &str = "RSYS_AGENT_MODULE_SNAPSHOT";
@@ -30,7 +29,11 @@ struct Snapshot {
 
 static USED: AtomicBool = AtomicBool::new(false);
 static CURRENT: AtomicPtr<Snapshot> = AtomicPtr::new(std::ptr::null_mut());
-static MAKING: Mutex<()> = Mutex::new(());
+/// Threads that may be reading a list, whichever.
+static READERS: AtomicU32 = AtomicU32::new(0);
+/// Held by the one thread that makes a list: the lists that were in use before.
+#[expect(clippy::vec_box, reason = "readers know where a list is")]
+static MAKING: Mutex<Vec<Box<Snapshot>>> = Mutex::new(Vec::new());
 
 /// More entries of the loader's list are not looked at: a damaged list may be a ring.
 const MOST_ENTRIES: u32 = 4096;
@@ -61,8 +64,16 @@ pub fn is_used() -> bool {
 /// # Signal safety
 /// Reads an immutable list, and the loader's list with guarded loads.
 pub fn find(pc: u64) -> Option<Object> {
-    // SAFETY: snapshots are published complete and never freed.
-    let snapshot = unsafe { CURRENT.load(Ordering::Acquire).as_ref() }?;
+    // Before the list is looked for: `publish` looks at both in the opposite order.
+    READERS.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: published complete, and not freed while there are readers.
+    let found = unsafe { CURRENT.load(Ordering::SeqCst).as_ref() }
+        .and_then(|snapshot| find_in(snapshot, pc));
+    READERS.fetch_sub(1, Ordering::Release);
+    found
+}
+
+fn find_in(snapshot: &Snapshot, pc: u64) -> Option<Object> {
     let after = snapshot
         .objects
         .partition_point(|object| object.start <= pc);
@@ -150,7 +161,7 @@ pub fn renew() {
     if !is_used() {
         return;
     }
-    let Ok(_making) = MAKING.try_lock() else {
+    let Ok(mut old) = MAKING.try_lock() else {
         return;
     };
     let mut new = Snapshot {
@@ -159,20 +170,38 @@ pub fn renew() {
     };
     // SAFETY: the callback matches the signature and only touches `new`.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut new).cast()) };
-    // SAFETY: as in `find`.
-    let old = unsafe { CURRENT.load(Ordering::Acquire).as_ref() };
-    if old.is_some_and(|old| old.stamp == new.stamp) {
+    // SAFETY: nobody else frees it while this thread makes the next one.
+    let current = unsafe { CURRENT.load(Ordering::Acquire).as_ref() };
+    if current.is_some_and(|current| current.stamp == new.stamp) {
         return;
     }
     new.objects.sort_unstable_by_key(|object| object.start);
-    CURRENT.store(Box::into_raw(Box::new(new)), Ordering::Release);
+    publish(Box::new(new), &mut old);
     modules::new_generation();
+}
+
+/// Puts a list into use, and frees those that were in use before unless they may be read at the moment.
+#[expect(clippy::vec_box, reason = "readers know where a list is")]
+fn publish(new: Box<Snapshot>, old: &mut Vec<Box<Snapshot>>) {
+    let before = CURRENT.swap(Box::into_raw(new), Ordering::SeqCst);
+    if !before.is_null() {
+        // SAFETY: made by `into_raw` here, and in use no more.
+        old.push(unsafe { Box::from_raw(before) });
+    }
+    if READERS.load(Ordering::SeqCst) == 0 {
+        old.clear();
+    }
+}
+
+/// Other threads that were reading are not in the child.
+pub fn after_fork_in_child() {
+    READERS.store(0, Ordering::Release);
 }
 
 /// The last entry of the loader's list. Taken before the objects are listed: what comes in between is found twice, not missed.
 fn last_entry() -> u64 {
-    // SAFETY: the name is NUL-terminated.
-    let debug = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
+    // Not by `dlsym`: that waits for whoever loads a library, and drops the error that the program's next `dlerror` is to tell.
+    let debug = other_libc::loader_list();
     if debug.is_null() {
         return 0;
     }
@@ -213,4 +242,34 @@ unsafe extern "C" fn collect(
         snapshot.objects.push(object);
     }
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_that_nobody_reads_are_freed() {
+        let list = |stamp| {
+            Box::new(Snapshot {
+                stamp,
+                ..Snapshot::default()
+            })
+        };
+        let mut old = MAKING.lock().unwrap();
+        for stamp in 0..3 {
+            publish(list(stamp), &mut old);
+            assert!(old.is_empty());
+        }
+        READERS.fetch_add(1, Ordering::SeqCst);
+        publish(list(3), &mut old);
+        publish(list(4), &mut old);
+        assert_eq!(old.len(), 2);
+        READERS.fetch_sub(1, Ordering::SeqCst);
+        publish(list(5), &mut old);
+        assert!(old.is_empty());
+        let last = CURRENT.swap(std::ptr::null_mut(), Ordering::SeqCst);
+        // SAFETY: made by `publish`.
+        drop(unsafe { Box::from_raw(last) });
+    }
 }

@@ -195,6 +195,7 @@ pub extern "C" fn after_fork_in_child() {
     events::forget_parents();
     sources::after_fork_in_child();
     jit::after_fork_in_child();
+    snapshot::after_fork_in_child();
     if state::settings().follow != FollowChoice::All {
         state::set(State::Dormant);
         note_own_process();
