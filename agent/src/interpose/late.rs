@@ -8,9 +8,9 @@
 use std::ffi::{CStr, c_int, c_void};
 
 use crate::interpose::symbols;
-use crate::interpose::tables::{Relocation, Tables};
 use crate::sys;
 use crate::sys::guard::{self, read_u8, read_u64};
+use crate::target::tables::{Relocation, Tables};
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;

@@ -6,7 +6,6 @@ pub mod libraries;
 pub mod real_dlsym;
 pub mod symbols;
 pub mod table;
-pub mod tables;
 pub mod trampoline;
 pub mod weak;
 pub mod wrapped;

@@ -4,45 +4,18 @@
 //! Python loads PyTorch so, and with it RCCL. It also leaves an error for the program's next `dlerror`. So the symbol tables of
 //! what is loaded are read here, in the loader's order, which for libraries of the global scope is the order of `RTLD_NEXT`.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::CStr;
 
 use crate::code::modules;
-use crate::interpose::tables::Tables;
 use crate::sys::guard::{copy_c_string, read_u64};
+use crate::target::objects::{MOST_PATH, Where, here, pointer, search};
 use crate::target::other_libc;
+use crate::target::tables::Tables;
 
-const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
+pub use crate::target::objects::behind;
+
 /// No process has more objects.
 const MOST_OBJECTS: u64 = 1 << 12;
-const MOST_PATH: usize = 1024;
-
-/// Which objects are searched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Where {
-    /// All of them.
-    Anywhere,
-    /// Those behind ours.
-    Behind,
-    /// The one with code at this address.
-    At(u64),
-}
-
-/// A search through the loaded objects.
-#[derive(Debug)]
-struct Search<'a> {
-    name: &'a CStr,
-    place: Where,
-    /// Whether our own object was met.
-    behind: bool,
-    found: u64,
-    path: [u8; MOST_PATH],
-}
-
-/// The function of this name in the first library behind us that has it, or null.
-pub fn behind(name: &CStr) -> *mut () {
-    pointer(search(name, Where::Behind).found)
-}
 
 /// The function of this name in the first object that has it, the program before all libraries, or null.
 pub fn first(name: &CStr) -> *mut () {
@@ -145,72 +118,6 @@ fn pin(path: &[u8]) {
         // SAFETY: the library is loaded under this very name; nothing is run.
         unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     }
-}
-
-fn pointer(address: u64) -> *mut () {
-    std::ptr::with_exposed_provenance_mut(address as usize)
-}
-
-fn here() -> u64 {
-    (search as fn(&'static CStr, Where) -> Search<'static> as *const ()).addr() as u64
-}
-
-fn search(name: &CStr, place: Where) -> Search<'_> {
-    let mut search = Search {
-        name,
-        place,
-        behind: false,
-        found: 0,
-        path: [0; MOST_PATH],
-    };
-    // SAFETY: the callback gets the search that lives on this stack.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-    search
-}
-
-/// # Safety
-/// As `dl_iterate_phdr` calls it, with what its caller here passes.
-unsafe extern "C" fn visit(
-    info: *mut libc::dl_phdr_info,
-    _size: usize,
-    data: *mut c_void,
-) -> c_int {
-    // SAFETY: as `search` passes it; the loader's own structure.
-    let (search, info) = unsafe { (&mut *data.cast::<Search<'_>>(), &*info) };
-    let holds = |address: u64| {
-        headers(info).any(|header| {
-            header.p_type == PT_LOAD
-                && address.wrapping_sub(info.dlpi_addr.wrapping_add(header.p_vaddr))
-                    < header.p_memsz
-        })
-    };
-    let wanted = match search.place {
-        Where::Anywhere => true,
-        Where::Behind if search.behind => true,
-        Where::Behind => {
-            search.behind = holds(here());
-            false
-        }
-        Where::At(address) => holds(address),
-    };
-    if !wanted {
-        return 0;
-    }
-    let dynamic = headers(info).find(|header| header.p_type == PT_DYNAMIC);
-    let found = dynamic.and_then(|header| {
-        let table = Tables::read(info.dlpi_addr, info.dlpi_addr.wrapping_add(header.p_vaddr))?;
-        table.find(search.name)
-    });
-    let Some(found) = found else { return 0 };
-    search.found = found;
-    let name: *const c_char = info.dlpi_name;
-    copy_c_string(name.addr() as u64, &mut search.path[..MOST_PATH - 1]);
-    1
-}
-
-fn headers(info: &libc::dl_phdr_info) -> impl Iterator<Item = &libc::Elf64_Phdr> {
-    // SAFETY: the loader's array with this many entries.
-    unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) }.iter()
 }
 
 #[cfg(test)]

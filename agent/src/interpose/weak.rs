@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::interpose::symbols;
-use crate::interpose::tables::Tables;
 use crate::sys::guard::{copy_c_string, read_u64};
 use crate::sys::set_writable;
+use crate::target::tables::Tables;
 
 const PT_DYNAMIC: u32 = 2;
 const PT_GNU_RELRO: u32 = 0x6474_e552;

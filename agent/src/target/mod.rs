@@ -2,5 +2,7 @@
 
 pub mod debugger;
 pub mod environment;
+pub mod objects;
 pub mod other_libc;
 pub mod real;
+pub mod tables;

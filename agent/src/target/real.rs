@@ -1,12 +1,14 @@
 //! The functions that the agent's hooks stand in front of.
 //!
-//! Looked up with `dlsym(RTLD_NEXT)` when first needed: most processes live for a millisecond and need few of them, and another
+//! Looked up when first needed, as by `dlsym(RTLD_NEXT)`: most processes live for a millisecond and need few of them, and another
 //! library's constructor may call a hook before the agent's own constructor ran. None of these lookups happens in a signal handler,
 //! or in a child of a process that has threads, for the loader's lock may be held there: [`resolve_all`] comes before the program's
 //! first handler and its first thread, and what our own handler needs is looked up at the start.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use crate::target::objects;
 
 /// One function of the libraries behind us.
 #[derive(Debug)]
@@ -47,14 +49,13 @@ impl Real {
     #[inline(never)]
     #[unsafe(link_section = "rsys_start")]
     fn look_up(&self) -> *mut () {
-        // SAFETY: the name is NUL-terminated.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }.cast::<()>();
-        self.address.store(found, Ordering::Relaxed);
-        if found.is_null() && self.name != c"dlerror" {
-            // A name that was not found must not be the program's next `dlerror`.
-            // SAFETY: no arguments.
-            unsafe { libc::dlerror() };
+        let mut found = objects::behind(self.name);
+        // Where the C library is not behind us, we were loaded late, by a thread of ours, whose errors nobody asks for.
+        if found.is_null() && objects::behind(c"_exit").is_null() {
+            // SAFETY: the name is NUL-terminated.
+            found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }.cast::<()>();
         }
+        self.address.store(found, Ordering::Relaxed);
         std::hint::black_box(found)
     }
 }
@@ -100,6 +101,8 @@ macro_rules! reals {
         fn look_up_all() {
             $( $constant::REAL.address(); )*
         }
+        #[cfg(test)]
+        static ALL: &[&Real] = &[$(&$constant::REAL),*];
     };
 }
 
@@ -185,4 +188,18 @@ reals! {
     pthread_attr_setstacksize = "pthread_attr_setstacksize": fn(*mut libc::pthread_attr_t, usize) -> c_int;
     register_atfork = "__register_atfork": fn(Option<unsafe extern "C" fn()>, Option<unsafe extern "C" fn()>, Option<unsafe extern "C" fn()>, *mut c_void) -> c_int;
     dl_find_object = "_dl_find_object": fn(*mut c_void, *mut c_void) -> c_int;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_found_is_what_dlsym_finds() {
+        for real in ALL {
+            // SAFETY: the name is NUL-terminated.
+            let found = unsafe { libc::dlsym(libc::RTLD_NEXT, real.name.as_ptr()) };
+            assert_eq!(real.address(), found.cast(), "{:?}", real.name);
+        }
+    }
 }

@@ -428,3 +428,22 @@ fn a_thread_that_takes_all_signals_gets_those_that_all_others_block() -> TestRes
     );
     Ok(())
 }
+
+/// Starting threads and changing handlers needs no look-up that waits for the loader, or drops the error that it keeps for the program.
+#[test]
+fn the_loader_is_left_alone() -> TestResult {
+    for environment in [None, Some("RSYS_AGENT_MODULE_SNAPSHOT")] {
+        let mut run = Run::new();
+        if let Some(name) = environment {
+            run = run.env(name, "1");
+        }
+        let outcome = run.command(workload("constructed")).run()?;
+        assert_eq!(
+            outcome.expect_success().stdout,
+            "ok\n",
+            "{environment:?}\n{}",
+            outcome.story()
+        );
+    }
+    Ok(())
+}
