@@ -414,21 +414,6 @@ fn faults_that_the_program_ignores_end_nothing_while_it_starts_others() -> TestR
     Ok(())
 }
 
-#[test]
-fn a_thread_that_takes_all_signals_gets_those_that_all_others_block() -> TestResult {
-    let outcome = Run::new()
-        .freq(1000)
-        .command(workload("dispatcher"))
-        .run()?;
-    assert_eq!(
-        outcome.expect_success().stdout,
-        "ok\n",
-        "{}",
-        outcome.story()
-    );
-    Ok(())
-}
-
 /// Starting threads and changing handlers needs no look-up that waits for the loader, or drops the error that it keeps for the program.
 #[test]
 fn the_loader_is_left_alone() -> TestResult {
@@ -445,5 +430,20 @@ fn the_loader_is_left_alone() -> TestResult {
             outcome.story()
         );
     }
+    Ok(())
+}
+
+#[test]
+fn a_thread_that_takes_all_signals_gets_those_that_all_others_block() -> TestResult {
+    let outcome = Run::new()
+        .freq(1000)
+        .command(workload("dispatcher"))
+        .run()?;
+    assert_eq!(
+        outcome.expect_success().stdout,
+        "ok\n",
+        "{}",
+        outcome.story()
+    );
     Ok(())
 }

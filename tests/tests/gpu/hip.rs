@@ -49,6 +49,7 @@ rsys_tests::on_every_stack_with_a_tracer! {
     a_pause_leaves_calls_and_operations_out;
     what_nobody_waited_for_is_told_at_the_end;
     a_kernel_that_hangs_holds_nobody;
+    a_handler_may_end_the_program_within_malloc;
     a_fork_goes_on_without_gpus;
     a_child_may_be_the_first_to_use_gpus;
     children_of_a_parent_that_counted_gpus_are_recorded;
@@ -427,6 +428,23 @@ fn a_kernel_that_hangs_holds_nobody(stack: Stack) -> TestResult {
         "{}",
         outcome.story()
     );
+    Ok(())
+}
+
+/// No thread can be made there.
+fn a_handler_may_end_the_program_within_malloc(stack: Stack) -> TestResult {
+    skip_if_missing!(stack.missing_to_build());
+    for source in ["auto", "hsa"] {
+        let machine = machine(stack, 1)?;
+        let program = hip_program(stack, "hip_exits_locked")?;
+        let outcome = Run::new()
+            .options(["-I", "rocm", "--gpu-source", source])
+            .command(machine.run(program))
+            .run()?;
+        outcome.expect_code(7);
+        ensure!(outcome.stdout == "ends\n", "{}", outcome.story());
+        outcome.trace_of("hip_exits_locked")?.assert_clean();
+    }
     Ok(())
 }
 

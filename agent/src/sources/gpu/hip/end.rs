@@ -1,7 +1,8 @@
 //! The end of a process that has used HIP.
 //!
 //! HIP 5 hands records out only when the program synchronises, and HIP 6 keeps the last of them for a while: what a program leaves behind would
-//! be lost with it. So at its end, and before it becomes another program, a thread of ours synchronises the GPUs that were used.
+//! be lost with it. So at its end, and before it becomes another program, a thread of ours, which is there since there is work, synchronises the GPUs that
+//! were used.
 //! A kernel that hangs must not hold the end of the program: it waits for that no longer than [`PATIENCE_NS`] in all.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,6 +35,8 @@ static SPENT_NS: AtomicU64 = AtomicU64::new(0);
 static IS_WAITING: AtomicBool = AtomicBool::new(false);
 
 static WORK: Work = Work::new(synchronise);
+/// Whether HIP's handlers of signals that are complete are to be waited for as well.
+static MAY_CATCH_UP: AtomicBool = AtomicBool::new(false);
 
 /// Notes whether HIP may be called no more.
 pub fn set_over(over: bool) {
@@ -59,6 +62,10 @@ fn synchronise() {
             unsafe { synchronise() };
         }
     }
+    // Now and then HIP 5 reports from there too, what the program has waited for itself.
+    if MAY_CATCH_UP.load(Ordering::Acquire) {
+        handlers::catch_up();
+    }
 }
 
 /// Gets what HIP still has, as far as that is possible in time.
@@ -74,12 +81,10 @@ pub fn collect() {
     if left > 0 {
         work::note_synchronised();
         let deadline = begin + left;
-        let idle = WORK.begin() && WORK.wait_until(deadline);
+        MAY_CATCH_UP.store(!words::is_of_runtime(), Ordering::Release);
+        // The caller may hold any lock: it may be a handler that ends the process.
+        let idle = WORK.begin_parked() && WORK.wait_until(deadline);
         if idle {
-            // Now and then HIP 5 reports from there too, what the program has waited for itself.
-            if !words::is_of_runtime() {
-                handlers::catch_up();
-            }
             wait_for_records(deadline);
         } else {
             // A GPU that hangs does not recover: no second try.

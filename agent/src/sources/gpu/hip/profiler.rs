@@ -16,7 +16,7 @@ use rsys_wire::ring::RingCount;
 
 use crate::events;
 use crate::sources::gpu::devices;
-use crate::sources::gpu::helper::Work;
+use crate::sources::gpu::helper::{self, Work};
 use crate::sources::gpu::hip::copies::Direction;
 use crate::sources::gpu::hip::end;
 use crate::sources::gpu::hip::names;
@@ -125,6 +125,9 @@ pub fn start() -> bool {
         && hip::enable_profiler::get().is_some()
         && hip::disable_profiler::get().is_some()
         && hip::profiler_records::get().is_some();
+    if has_it {
+        helper::park();
+    }
     has_it && BEGIN.begin()
 }
 
@@ -164,7 +167,7 @@ pub fn at_end(ending: Ending) {
     let is_on = STATE.compare_exchange(ON, next, Ordering::AcqRel, Ordering::Relaxed);
     if is_on.is_ok() {
         let deadline = sys::boottime_ns().saturating_add(PATIENCE_NS);
-        if !(work.begin() && work.wait_until(deadline)) {
+        if !(work.begin_parked() && work.wait_until(deadline)) {
             events::note(b"HIP's own profiler does not end, perhaps because a GPU hangs: the last calls and GPU operations are not recorded");
         }
     }

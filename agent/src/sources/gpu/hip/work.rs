@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::sources::gpu::helper;
 use crate::sources::gpu::hip_functions;
 use crate::sources::gpu::words;
 
@@ -33,6 +34,7 @@ pub fn note_switch() {
 pub fn note_work(stream: u64) {
     if !HAS_WORK.load(Ordering::Relaxed) {
         HAS_WORK.store(true, Ordering::Relaxed);
+        helper::park();
     }
     // Addresses have 47 bits.
     let noted = (DESTROYED.load(Ordering::Relaxed) << 48 | stream).wrapping_add(1);

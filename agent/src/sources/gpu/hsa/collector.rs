@@ -56,6 +56,78 @@ static LOOKS: AtomicU32 = AtomicU32::new(0);
 /// In flight as of the last look.
 static IN_FLIGHT: AtomicU64 = AtomicU64::new(0);
 
+/// What the thread is asked to do before the caller goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Request {
+    /// The process ends now: what is complete is recorded, the rest is counted.
+    End = 1,
+    /// The process may become another program: what completes soon is recorded.
+    Exec = 2,
+}
+
+impl Request {
+    /// How long the caller waits.
+    const fn patience_ns(self) -> u64 {
+        match self {
+            Request::End => 1_000_000_000,
+            Request::Exec => FLUSH_NS + 1_000_000_000,
+        }
+    }
+}
+
+/// No request.
+const NOTHING: u32 = 0;
+static ASKED: AtomicU32 = AtomicU32::new(NOTHING);
+/// The thread's number.
+static TID: AtomicU32 = AtomicU32::new(0);
+
+/// Has the thread do something, and waits for it for a limited time. Takes no lock and calls no runtime: the caller may be a handler of the program's, which has
+/// interrupted a function of the runtime's that holds one.
+pub fn ask(request: Request) {
+    // The runtime may end the process on our thread.
+    if TID.load(Ordering::Relaxed) == sys::gettid() {
+        return;
+    }
+    // Where another thread has asked, both wait.
+    ASKED
+        .compare_exchange(NOTHING, request as u32, Ordering::SeqCst, Ordering::Relaxed)
+        .ok();
+    let deadline_ns = sys::boottime_ns().saturating_add(request.patience_ns());
+    wake();
+    loop {
+        let asked = ASKED.load(Ordering::Acquire);
+        if asked == NOTHING {
+            return;
+        }
+        let left_ns = deadline_ns.saturating_sub(sys::boottime_ns());
+        if left_ns == 0 {
+            if request == Request::End {
+                counters::count(Counter::GpuLostAtEnd, IN_FLIGHT.load(Ordering::Relaxed));
+            }
+            return;
+        }
+        sys::futex_wait(&ASKED, asked, left_ns);
+    }
+}
+
+/// Does what was asked for.
+fn answer() {
+    let asked = ASKED.load(Ordering::Acquire);
+    if asked == NOTHING {
+        return;
+    }
+    if asked == Request::End as u32 {
+        flush(false);
+        crate::sources::gpu::hsa::stop();
+        give_up_all();
+    } else {
+        flush(true);
+    }
+    ASKED.store(NOTHING, Ordering::Release);
+    sys::futex_wake(&ASKED);
+}
+
 /// Starts the thread.
 pub fn start() {
     if STARTED.swap(true, Ordering::AcqRel) {
@@ -82,11 +154,13 @@ pub fn after_fork_in_child() {
     STARTED.store(false, Ordering::Relaxed);
     LOOKING.break_open();
     SLEEPING.store(0, Ordering::Relaxed);
+    ASKED.store(NOTHING, Ordering::Relaxed);
 }
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     sys::set_thread_name(c"rsys-gpu");
     threads::enter();
+    TID.store(sys::gettid(), Ordering::Relaxed);
     let (mut idle, mut nap) = (0_u32, SHORT_NAP_NS);
     loop {
         if counters::is_sampler_gone() {
@@ -96,6 +170,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         if !crate::sources::gpu::hsa::is_needed() {
             return std::ptr::null_mut();
         }
+        answer();
         let told = if crate::sources::gpu::hsa::is_recording() {
             look(PATIENCE, Reset::IsIncomplete)
         } else {
@@ -122,7 +197,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 
 fn sleep() {
     SLEEPING.store(1, Ordering::SeqCst);
-    if operations::is_inbox_empty() {
+    if operations::is_inbox_empty() && ASKED.load(Ordering::SeqCst) == NOTHING {
         sys::futex_wait(&SLEEPING, 1, SLEEP_NS);
     }
     SLEEPING.store(0, Ordering::SeqCst);

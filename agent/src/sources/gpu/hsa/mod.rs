@@ -36,6 +36,7 @@ use rsys_wire::sources::Category;
 
 use crate::events;
 use crate::sources::gpu::hsa::abi::Layout;
+use crate::sources::gpu::hsa::collector::Request;
 pub use crate::sources::gpu::hsa::source::Choice;
 use crate::sources::gpu::hsa::table::Tables;
 use crate::sources::gpu::owner;
@@ -189,16 +190,15 @@ fn register_exit() {
 /// The process ends now: records what is complete, and counts the rest.
 pub fn at_exit() {
     if is_recording() && state::is_own_process() {
-        collector::flush(false);
+        collector::ask(Request::End);
         stop();
-        collector::give_up_all();
     }
 }
 
 /// The process may become another program: records what completes soon.
 pub fn before_exec() {
     if is_recording() && state::is_own_process() {
-        collector::flush(true);
+        collector::ask(Request::Exec);
     }
 }
 
