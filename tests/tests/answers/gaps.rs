@@ -198,9 +198,33 @@ const HOST: &[&str] = &[
 ];
 
 fn causes_have_the_time_that_they_took(stack: Stack) -> TestResult {
+    causes_have_their_time(stack, ["10", "30"])
+}
+
+/// Steps as in training loops: some tenths of a second of each cause.
+#[test]
+#[ignore = "takes minutes"]
+fn causes_of_milliseconds_have_the_time_that_they_took() -> TestResult {
+    for stack in [
+        Stack::Debian12,
+        Stack::Wheel54,
+        Stack::Debian13,
+        Stack::Unstable,
+        Stack::Rocm7,
+    ] {
+        for (rounds, milliseconds) in [("200", "0.5"), ("150", "1"), ("100", "2"), ("60", "5")] {
+            causes_have_their_time(stack, [rounds, milliseconds])
+                .with_context(|| format!("{stack:?}, {milliseconds} ms"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The idle time that the GPU's own times and the program's clocks give to each cause, with so many rounds of so many milliseconds each.
+fn causes_have_their_time(stack: Stack, arguments: [&str; 2]) -> TestResult {
     skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.gpus(2).config(MACHINE)?;
-    let program = hip_program(stack, "hip_causes")?.args(["10", "30"]);
+    let program = hip_program(stack, "hip_causes")?.args(arguments);
     let outcome = Run::new()
         .options(["-I", "rocm", "--realtime", "-f", "1000"])
         .command(machine.run(program))

@@ -160,7 +160,7 @@ static bool wants_more()
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 10;
-    long long duration_ns = (argc > 2 ? atoll(argv[2]) : 30) * 1000000;
+    long long duration_ns = (long long)((argc > 2 ? atof(argv[2]) : 30) * 1e6);
     hipEvent_t event;
     void *large;
     char *host = (char *)memset(malloc(LARGE), 1, LARGE);
