@@ -116,6 +116,21 @@ impl Gpu {
         self.other_idle_ns.saturating_sub(on_its_way_ns)
     }
 
+    /// Idle time in which the next work had been submitted and waited, for whatever.
+    pub(super) fn submitted_idle_ns(&self) -> u64 {
+        let submitted = [
+            "queued",
+            "memory_value",
+            "event",
+            "host_function",
+            "barrier",
+            "other_gpu",
+        ];
+        let causes = self.causes.iter();
+        let submitted = causes.filter(|idle| submitted.contains(&idle.cause.as_str()));
+        submitted.map(|idle| idle.idle_ns).sum()
+    }
+
     /// Idle time that `gaps` has in a function.
     pub(super) fn idle_in_ns(&self, function: &str) -> u64 {
         let causes = self.causes.iter();

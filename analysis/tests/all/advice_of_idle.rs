@@ -302,3 +302,21 @@ fn titles_have_room_in_tables() {
         assert!(title.chars().count() <= 72, "{rule}: {title}");
     }
 }
+
+/// Each kernel begins long after its launch, which the call in front of it has nothing to do with.
+#[test]
+fn what_waits_though_it_was_submitted_is_no_wait_of_the_host() {
+    let of = |late_us: u64| {
+        let mut events = Events::default();
+        for step in 0..60 {
+            let at = 5_000 * step;
+            let begin = at + 1_510;
+            events.launch(begin - late_us, (begin, begin + 2_000));
+            let wait = (begin - late_us + 10, begin + 2_005);
+            events.call("hipStreamSynchronize", wait);
+        }
+        let found = events.found();
+        found.iter().any(|one| one.0 == "sync_in_loop")
+    };
+    assert!(!of(3_000) && of(10));
+}

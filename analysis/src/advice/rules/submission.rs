@@ -100,14 +100,15 @@ const NOT_DEPENDENCIES: [&str; 19] = [
 /// The owners of `pauses` that wait for the GPU, behind which the host does something else.
 pub(super) const WAITING: [&str; 3] = ["synchronisation", "blocking_copy", "blocked_async_copy"];
 
-/// What calls of one kind have of the idle time of a GPU. What the host waits for data behind them is not theirs.
+/// What calls of one kind have of the idle time of a GPU. What the host waits for data behind them is not theirs, nor what the GPU waits with the next work at hand.
 pub(super) fn paused_ns(facts: &Facts<'_>, gpu: &Gpu, cause: &str) -> u64 {
     let own_ns = gpu.paused_ns(cause);
     if !WAITING.contains(&cause) {
         return own_ns;
     }
     let all_ns: u64 = WAITING.map(|cause| gpu.paused_ns(cause)).iter().sum();
-    let left_ns = all_ns - taken(facts, gpu).of_pauses_ns;
+    let unsubmitted_ns = gpu.idle_ns().saturating_sub(gpu.submitted_idle_ns());
+    let left_ns = unsubmitted_ns.min(all_ns - taken(facts, gpu).of_pauses_ns);
     (u128::from(own_ns) * u128::from(left_ns) / u128::from(all_ns.max(1))) as u64
 }
 
