@@ -141,18 +141,36 @@ pub(super) fn of_each_gpu<'f>(
     facts: &'f Facts<'_>,
     find: impl Fn(&'f Gpu) -> Vec<Finding>,
 ) -> Verdict {
+    let place = |finding: &Finding| finding.place.clone();
+    one_of_each(facts, place, |gpu| of_one_gpu(facts, gpu, &find))
+}
+
+/// The same where places are many and what is found is one thing: one finding.
+pub(super) fn of_each_gpu_together<'f>(
+    facts: &'f Facts<'_>,
+    find: impl Fn(&'f Gpu) -> Vec<Finding>,
+) -> Verdict {
+    one_of_each(
+        facts,
+        |_| String::new(),
+        |gpu| of_one_gpu(facts, gpu, &find),
+    )
+}
+
+fn of_one_gpu<'f>(
+    facts: &'f Facts<'_>,
+    gpu: &'f Gpu,
+    find: impl Fn(&'f Gpu) -> Vec<Finding>,
+) -> Vec<Finding> {
+    let compared = facts.compared.as_ref();
     let reported = facts.reported();
-    let find = |gpu: &'f Gpu| {
-        let compared = facts.compared.as_ref();
-        let lost = compared.map_or_else(Lost::default, |one| reported.lost(gpu, one, &facts.gpus));
-        let mut found = find(gpu);
-        for finding in &mut found {
-            let left_ns = |ns| lost.left_ns(ns, &finding.place);
-            finding.saves_ns = finding.saves_ns.map(left_ns);
-        }
-        found
-    };
-    one_of_each(facts, |finding| finding.place.clone(), find)
+    let lost = compared.map_or_else(Lost::default, |one| reported.lost(gpu, one, &facts.gpus));
+    let mut found = find(gpu);
+    for finding in &mut found {
+        let left_ns = |ns| lost.left_ns(ns, &finding.place);
+        finding.saves_ns = finding.saves_ns.map(left_ns);
+    }
+    found
 }
 
 /// The same of what GPUs are busy with, which no straggler has a part of.

@@ -7,7 +7,9 @@ use super::interpreter::lock_wait_ns;
 use super::submission::{WAITING, untold_ns};
 use crate::advice::facts::{Facts, Gpu, Idle};
 use crate::advice::places::{has_other_lock, without_line, without_lock};
-use crate::advice::rule::{Finding, Need, OFTEN, Rule, Verdict, is_worth_of, of_each_gpu};
+use crate::advice::rule::{
+    Finding, Need, OFTEN, Rule, Verdict, is_worth_of, of_each_gpu, of_each_gpu_together,
+};
 use crate::table::view::View;
 use rsys_traces::model::is_input as is_input_name;
 
@@ -333,7 +335,7 @@ fn is_generated(place: &str) -> bool {
 
 /// Code of operators and functions of which none alone is worth a finding, and all together are.
 fn many_operators(facts: &Facts<'_>) -> Verdict {
-    of_each_gpu(facts, |gpu| {
+    of_each_gpu_together(facts, |gpu| {
         let whole_ns = gpu.span.duration_ns;
         let (mut together_ns, mut times, mut small) = (0, 0, Vec::new());
         for share in shares(facts, gpu).0 {
