@@ -137,6 +137,7 @@ pub(super) fn is_worth_of(saves_ns: u64, whole_ns: u64, times: u64) -> bool {
 
 /// What is found of each GPU alone. GPUs that were idle for one reason at one place were so at the same time: the most that one of them loses counts, once. The time for
 /// which a straggler's GPU is idle, or copies, longer than others has a finding of its own, and does not count again: not at its place, and elsewhere what it has not lost there.
+/// No process is done before the GPU that computes longest for it.
 pub(super) fn of_each_gpu<'f>(
     facts: &'f Facts<'_>,
     find: impl Fn(&'f Gpu) -> Vec<Finding>,
@@ -165,12 +166,32 @@ fn of_one_gpu<'f>(
     let compared = facts.compared.as_ref();
     let reported = facts.reported();
     let lost = compared.map_or_else(Lost::default, |one| reported.lost(gpu, one, &facts.gpus));
+    let spare_ns = spare_ns(facts, gpu);
     let mut found = find(gpu);
     for finding in &mut found {
-        let left_ns = |ns| lost.left_ns(ns, &finding.place);
+        let left_ns = |ns| lost.left_ns(ns, &finding.place).min(spare_ns);
         finding.saves_ns = finding.saves_ns.map(left_ns);
     }
     found
+}
+
+/// The time in which no GPU of the process of a GPU need compute.
+fn spare_ns(facts: &Facts<'_>, gpu: &Gpu) -> u64 {
+    let end_ns = |span: Span| span.start_ns + span.duration_ns;
+    let beside = facts.gpus.iter().filter(|other| {
+        let spans = (other.span, gpu.span);
+        other.owner == gpu.owner
+            && spans.0.start_ns < end_ns(spans.1)
+            && spans.1.start_ns < end_ns(spans.0)
+    });
+    let (mut from_ns, mut until_ns) = (gpu.span.start_ns, end_ns(gpu.span));
+    let mut most_ns = 0;
+    for other in beside {
+        from_ns = from_ns.min(other.span.start_ns);
+        until_ns = until_ns.max(end_ns(other.span));
+        most_ns = most_ns.max(other.computation_ns);
+    }
+    (until_ns - from_ns).saturating_sub(most_ns)
 }
 
 /// The same of what GPUs are busy with, which no straggler has a part of.

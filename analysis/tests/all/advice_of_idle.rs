@@ -320,3 +320,28 @@ fn what_waits_though_it_was_submitted_is_no_wait_of_the_host() {
     };
     assert!(!of(3_000) && of(10));
 }
+
+/// One process with two GPUs, one of which computes for all of the time; and the same with both at half of it.
+#[test]
+fn a_wait_costs_no_more_than_the_busiest_gpu_is_not_busy() {
+    let of = |busiest_us: u64| {
+        let mut events = Events::default();
+        for step in 0..20 {
+            let at = 10_000 * step;
+            for (device, length) in [(0, busiest_us), (1, 4_000)] {
+                let link = events.link();
+                let launch = (at + 5 * device, at + 5 * device + 4);
+                events.add("cuda_runtime", "hipLaunchKernel", launch, &link);
+                let args = format!(r#"{link},"device":{device},"stream":7"#);
+                events.add("kernel", "gemm", (at + 20, at + 20 + length), &args);
+            }
+            let end = at + 25 + busiest_us.max(4_000);
+            events.call("hipDeviceSynchronize", (at + 30, end));
+        }
+        events.found()
+    };
+    let waits = |found: &[(String, String, u64)]| found.iter().any(|one| one.0 == "sync_in_loop");
+    let (planted, healthy) = (of(9_960), of(4_000));
+    assert!(!waits(&planted), "{planted:#?}");
+    assert!(waits(&healthy), "{healthy:#?}");
+}
