@@ -345,3 +345,32 @@ fn a_wait_costs_no_more_than_the_busiest_gpu_is_not_busy() {
     assert!(!waits(&planted), "{planted:#?}");
     assert!(waits(&healthy), "{healthy:#?}");
 }
+
+/// One release of a library's first use is no loop, however many short ones follow.
+#[test]
+fn what_is_long_once_is_start_up() {
+    let of = |long_us: u64, short_us: u64| {
+        let (mut events, mut at) = (Events::default(), 0);
+        for step in 0..16 {
+            events.launch(at, (at + 50, at + 2_050));
+            let length = if step == 0 { long_us } else { short_us };
+            events.call("hipFree", (at + 2_060, at + 2_060 + length));
+            at += 2_100 + length;
+        }
+        let found = events.found();
+        let rules: Vec<String> = found.into_iter().map(|one| one.0).collect();
+        rules
+    };
+    assert_eq!(of(2_000_000, 200), ["start_up"]);
+    assert_eq!(of(20_000, 20_000), ["memory_in_loop"]);
+    // The first launch of a kernel loads its code.
+    let mut events = Events::default();
+    events.launch(0, (10, 20_010));
+    events.submit(
+        ("hipLaunchKernel", 20_100, 1_020_100),
+        "",
+        &[(1_020_105, 1_040_105)],
+    );
+    let found = events.found();
+    assert_eq!(found[0].0, "start_up", "{found:#?}");
+}

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use super::host::{behind_calls, taken};
 use crate::advice::facts::{Facts, Gpu, Idle};
+use crate::advice::owners::Span;
 use crate::advice::rule::{
     Finding, Need, Rule, Verdict, is_often, is_worth, is_worth_of, of_each_gpu,
 };
@@ -69,6 +70,9 @@ pub(super) const RULES: [Rule; 8] = [
 
 /// So much of a phase of launches a GPU is idle at least, as in `pauses`: one part in this many.
 const PHASE_IDLE_PART: u64 = 4;
+
+/// A call that takes this long, and most of the time of all at its place, initialises something.
+const ONE_OFF_NS: u64 = 100_000_000;
 
 /// Calls that come less often than this are no loop.
 const LOOP: u64 = 10;
@@ -181,8 +185,29 @@ fn sync_in_loop(facts: &Facts<'_>) -> Verdict {
 
 fn memory_in_loop(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
-        paused(facts, gpu, "memory_call").into_iter().collect()
+        let finding = paused(facts, gpu, "memory_call").map(|mut finding| {
+            let once_ns: u64 = memory_once(gpu).map(|span| span.duration_ns).sum();
+            let left_ns = |ns: u64| ns.saturating_sub(once_ns);
+            finding.saves_ns = finding.saves_ns.map(left_ns);
+            if once_ns > 0 {
+                finding.evidence.push(("of_start_up_ns", once_ns.into()));
+            }
+            finding
+        });
+        finding.into_iter().collect()
     })
+}
+
+/// The idle times behind calls that handle memory and that were long once.
+fn memory_once(gpu: &Gpu) -> impl Iterator<Item = Span> {
+    let memory = gpu.pauses.iter().filter(|one| one.cause == "memory_call");
+    memory.filter(|one| is_one_off(one)).map(|one| one.longest)
+}
+
+/// Whether most of the time of all calls at a place is that of a long one.
+fn is_one_off(idle: &Idle) -> bool {
+    let longest_ns = idle.longest.duration_ns;
+    longest_ns >= ONE_OFF_NS && 2 * longest_ns > idle.idle_ns
 }
 
 /// Where copies are as many as kernels, they are what is short, and have rules of their own.
@@ -326,13 +351,36 @@ fn is_start_up(idle: &Idle) -> bool {
         "DeviceSetLimit",
     ];
     let is_one = words.iter().any(|word| call.contains(word)) || call.ends_with("Init");
-    is_one && idle.count < LOOP
+    is_one && idle.count < LOOP || is_one_off(idle) && !is_of_copies_or_memory(idle)
 }
 
 /// The names of these calls say what they are: even one of them is no accident of a short trace.
 fn start_up(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
-        let finding = calls(gpu, is_start_up);
+        let mut finding = calls(gpu, is_start_up);
+        let once = gpu.pauses.iter().filter(|one| one.cause == "memory_call");
+        for one in once.filter(|one| is_one_off(one)) {
+            let once_ns = one.longest.duration_ns;
+            let of_calls_ns = finding.as_ref().and_then(|finding| finding.saves_ns);
+            let together_ns = of_calls_ns.unwrap_or(0) + once_ns;
+            if of_calls_ns < Some(once_ns) {
+                finding = Some(Finding {
+                    place: match one.place.as_str() {
+                        "" => one.call.clone(),
+                        place => format!("{} in {place}", one.call),
+                    },
+                    evidence: vec![
+                        ("idle_ns", together_ns.into()),
+                        ("longest_ns", once_ns.into()),
+                    ],
+                    span: Some(one.longest),
+                    ..Finding::default()
+                });
+            }
+            if let Some(finding) = &mut finding {
+                finding.saves_ns = Some(together_ns);
+            }
+        }
         let finding = finding.map(|finding| Finding {
             times: LOOP,
             ..finding
