@@ -374,3 +374,19 @@ fn what_is_long_once_is_start_up() {
     let found = events.found();
     assert_eq!(found[0].0, "start_up", "{found:#?}");
 }
+
+/// A barrier on the host is a wait for other ranks.
+#[test]
+fn a_barrier_of_gloo_is_no_code() {
+    for (name, is_code) in [("gloo:barrier", false), ("save", true)] {
+        let mut events = Events::default();
+        for step in 0..10 {
+            let at = 40_000 * step;
+            events.add("user_annotation", name, (at, at + 30_000), "");
+            events.launch(at + 30_005, (at + 30_010, at + 39_900));
+        }
+        let found = events.found();
+        let code = found.iter().any(|one| one.0 == "host_code");
+        assert_eq!(code, is_code, "{found:#?}");
+    }
+}

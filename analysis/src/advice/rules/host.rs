@@ -156,6 +156,9 @@ fn of_function(facts: &Facts<'_>, gpu: &Gpu, function: &AtFunction<'_>, place: &
     }
     if is_input_name(without_line(place)) {
         Of::Input
+    } else if place.starts_with("gloo:") {
+        // A collective of the host, in which a rank waits for others.
+        Of::Call
     } else if is_generated(place) {
         Of::Generated
     } else if OFF_PART * function.code_ns >= function.off_ns {
