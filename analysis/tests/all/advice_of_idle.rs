@@ -390,3 +390,27 @@ fn a_barrier_of_gloo_is_no_code() {
         assert_eq!(code, is_code, "{found:#?}");
     }
 }
+
+/// Collectives that nothing is computed beside, in the file of one rank.
+#[test]
+fn what_one_rank_waits_for_others_is_unknown() {
+    let of = |gpus: u64| {
+        let mut events = Events::default();
+        for step in 0..20 {
+            let at = 10_000 * step;
+            for device in 0..gpus {
+                let args = format!(r#"{},"device":{device},"stream":7"#, events.link());
+                events.add("kernel", "gemm", (at, at + 5_000), &args);
+                let collective =
+                    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+                events.add("kernel", collective, (at + 5_000, at + 10_000), &args);
+            }
+            events.call("hipGetDevice", (at, at + 2));
+        }
+        let advised = events.advised();
+        let finding = &advised["findings"][0];
+        assert_eq!(finding["rule"], "exposed_comm", "{advised:#}");
+        finding["evidence"]["waited_ns"].as_u64()
+    };
+    assert_eq!((of(1), of(2)), (None, Some(0)));
+}

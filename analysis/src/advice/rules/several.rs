@@ -187,6 +187,9 @@ fn ranks_in_turn(facts: &Facts<'_>) -> Verdict {
 fn exposed_comm(facts: &Facts<'_>) -> Verdict {
     let most_ns = most_computation_ns(facts);
     let reported = facts.reported();
+    // Of one rank alone nobody knows how long it waited for others.
+    let with_comm = facts.gpus.iter().filter(|gpu| gpu.comm_ns > 0);
+    let is_wait_known = facts.compared.is_some() || with_comm.count() > 1;
     of_all_gpus(facts, |gpu| {
         let compared = facts.compared.as_ref();
         let for_ranks_ns = compared.map_or([0; 2], |one| one.exposed_wait_ns(gpu));
@@ -206,7 +209,10 @@ fn exposed_comm(facts: &Facts<'_>) -> Verdict {
             ),
             evidence: vec![
                 ("exposed_ns", gpu.exposed_comm_ns.into()),
-                ("waited_ns", waited_ns.into()),
+                match is_wait_known {
+                    true => ("waited_ns", waited_ns.into()),
+                    false => ("waited_for_ranks", "unknown: profile all ranks".into()),
+                },
                 ("communication_ns", gpu.comm_ns.into()),
                 ("computation_ns", gpu.computation_ns.into()),
             ],
