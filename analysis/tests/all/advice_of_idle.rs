@@ -414,3 +414,27 @@ fn what_one_rank_waits_for_others_is_unknown() {
     };
     assert_eq!((of(1), of(2)), (None, Some(0)));
 }
+
+/// Two GPUs are idle in thirty operators, of which another one is the longest for each.
+#[test]
+fn many_operators_are_one_finding_for_all_gpus() {
+    let mut events = Events::default();
+    for number in 0..300 {
+        let (at, operator) = (300 * number, number % 30);
+        let name = format!("aten::op{operator}");
+        events.add("cpu_op", &name, (at, at + 200 + operator), "");
+        for device in 0..2 {
+            let link = events.link();
+            let launch = (at + 180 + 5 * device, at + 184 + 5 * device);
+            events.add("cuda_runtime", "hipLaunchKernel", launch, &link);
+            let args = format!(r#"{link},"device":{device},"stream":7"#);
+            // The second GPU works while the longest operator runs.
+            let length = 10 + 300 * device * u64::from(operator == 28);
+            let kernel = (at + 250, at + 250 + length);
+            events.add("kernel", "gemm", kernel, &args);
+        }
+    }
+    let found = events.found();
+    let rules: Vec<&str> = found.iter().map(|one| one.0.as_str()).collect();
+    assert_eq!(rules, ["many_operators"], "{found:#?}");
+}
