@@ -98,17 +98,17 @@ impl Module {
             }
             state.mapped.extend(mapped);
         }
-        if root.is_some() || mapped.is_some() {
-            if matches!(
-                state.problem,
-                Some(ModuleProblem::FileMissing { .. } | ModuleProblem::BuildIdMismatch { .. })
-            ) {
-                state.problem = None;
-                drop(state);
-                // Names made for want of a file are to be made anew.
-                let mut answers = self.answers.write().unwrap_or_else(PoisonError::into_inner);
-                answers.retain(|_, answer| answer.named);
-            }
+        let is_new = root.is_some() || mapped.is_some();
+        let is_missing = matches!(
+            state.problem,
+            Some(ModuleProblem::FileMissing { .. } | ModuleProblem::BuildIdMismatch { .. })
+        );
+        if is_new && is_missing {
+            state.problem = None;
+            drop(state);
+            // Names made for want of a file are to be made anew.
+            let mut answers = self.answers.write().unwrap_or_else(PoisonError::into_inner);
+            answers.retain(|_, answer| answer.named);
         }
     }
 
