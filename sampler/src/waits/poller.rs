@@ -248,12 +248,16 @@ mod tests {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             // There is always something to look at.
-            scope.spawn(|| while !stop.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
             for key in 0..100 {
                 waits.begin(key, (pid, pid), inode);
             }
             for key in 0..100 {
-                let _ = waits.end(key);
+                drop(waits.end(key));
             }
             stop.store(true, Ordering::Relaxed);
         });
