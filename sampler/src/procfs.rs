@@ -154,10 +154,19 @@ pub fn state_and_ticks(of: &str) -> Option<(char, u64)> {
     in_stat(&text(format!("/proc/{of}/stat")).ok()?)
 }
 
-/// When a process was started, in ticks of the clock since the machine was; `None` if it has ended.
+/// When a process was started, in ticks of the clock since the machine was.
+///
+/// # Errors
+/// As [`is_of_ended`] judges them.
+pub fn start_ticks(pid: u32) -> io::Result<u64> {
+    let line = text(format!("/proc/{pid}/stat"))?;
+    start_in_stat(&line).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Whether such an error says that a process has ended; a lack of descriptors does not.
 #[must_use]
-pub fn start_ticks(pid: u32) -> Option<u64> {
-    start_in_stat(&text(format!("/proc/{pid}/stat")).ok()?)
+pub fn is_of_ended(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
 fn start_in_stat(line: &str) -> Option<u64> {
@@ -169,8 +178,9 @@ fn start_in_stat(line: &str) -> Option<u64> {
 /// Whether a process has ended that was started then, though its parent may not have noticed. One whose first thread alone has ended goes on.
 #[must_use]
 pub fn has_ended(pid: u32, start: u64) -> bool {
-    let Ok(line) = text(format!("/proc/{pid}/stat")) else {
-        return true;
+    let line = match text(format!("/proc/{pid}/stat")) {
+        Ok(line) => line,
+        Err(error) => return is_of_ended(&error),
     };
     let is_dead = matches!(in_stat(&line), Some(('Z' | 'X', _)));
     start_in_stat(&line) != Some(start) || is_dead && thread_count(pid).unwrap_or(0) <= 1

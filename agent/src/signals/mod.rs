@@ -190,13 +190,14 @@ pub fn ignore_as_wished() -> Ignored {
             && wanted(signal).is_some_and(|wanted| wanted.load().handler == libc::SIG_IGN)
     };
     let is_of_faults = |signal| [libc::SIGSEGV, libc::SIGBUS].contains(&signal);
-    // A child after vfork has dispositions of its own.
+    // A child after vfork has dispositions of its own. A confined process may not ask which of the two it is.
+    let is_confined = state::is_confined();
     let is_shared_by_threads = state::is_own_process();
     let ignores_faults = SHARED
         .iter()
         .any(|&signal| is_of_faults(signal) && is_wished(signal));
-    let mut may_ignore_faults = true;
-    if ignores_faults && is_shared_by_threads {
+    let mut may_ignore_faults = !is_confined;
+    if ignores_faults && is_shared_by_threads && !is_confined {
         let mut threads = 0;
         may_ignore_faults = sys::for_each_thread(|_| threads += 1) && threads == 1;
         faults::set_guarded(!may_ignore_faults);
@@ -216,7 +217,7 @@ pub fn handle_again(ignored: &Ignored) {
     for &(signal, ours) in ignored.iter().flatten() {
         kernel_sigaction(signal, ours);
     }
-    if state::is_own_process() {
+    if state::is_own_process() && !state::is_confined() {
         faults::set_guarded(true);
     }
 }

@@ -2,12 +2,17 @@
 //! `dlerror` is to tell.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::sys::guard::copy_c_string;
 use crate::target::tables::Tables;
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
+/// No symbol has this name.
+const NO_NAME: &CStr = c"rsys has no such function";
+/// How many objects there were at the first search.
+static AT_START: AtomicU32 = AtomicU32::new(0);
 /// Room for the path of an object.
 pub const MOST_PATH: usize = 1024;
 
@@ -18,6 +23,8 @@ pub enum Where {
     Anywhere,
     /// Those behind ours.
     Behind,
+    /// Those behind ours that were there at the first such search: none that may be unloaded.
+    BehindAtStart,
     /// The one with code at this address.
     At(u64),
 }
@@ -29,6 +36,8 @@ pub struct Search<'a> {
     place: Where,
     /// Whether our own object was met.
     behind: bool,
+    /// Objects that were met.
+    met: u32,
     /// The address, or 0.
     pub found: u64,
     /// The path of the object with it.
@@ -39,6 +48,15 @@ pub struct Search<'a> {
 #[unsafe(link_section = "rsys_start")]
 pub fn behind(name: &CStr) -> *mut () {
     pointer(search(name, Where::Behind).found)
+}
+
+/// [`behind`], but in none of the libraries that the program opens for itself.
+#[unsafe(link_section = "rsys_start")]
+pub fn behind_at_start(name: &CStr) -> *mut () {
+    if AT_START.load(Ordering::Relaxed) == 0 {
+        AT_START.store(search(NO_NAME, Where::Behind).met, Ordering::Relaxed);
+    }
+    pointer(search(name, Where::BehindAtStart).found)
 }
 
 /// An address as a pointer.
@@ -58,6 +76,7 @@ pub fn search(name: &CStr, place: Where) -> Search<'_> {
         name,
         place,
         behind: false,
+        met: 0,
         found: 0,
         path: [0; MOST_PATH],
     };
@@ -83,10 +102,13 @@ unsafe extern "C" fn visit(
                     < header.p_memsz
         })
     };
+    search.met = search.met.wrapping_add(1);
     let wanted = match search.place {
         Where::Anywhere => true,
-        Where::Behind if search.behind => true,
-        Where::Behind => {
+        // The rest came later.
+        Where::BehindAtStart if search.met > AT_START.load(Ordering::Relaxed) => return 1,
+        Where::Behind | Where::BehindAtStart if search.behind => true,
+        Where::Behind | Where::BehindAtStart => {
             search.behind = holds(here());
             false
         }

@@ -49,9 +49,9 @@ impl Real {
     #[inline(never)]
     #[unsafe(link_section = "rsys_start")]
     fn look_up(&self) -> *mut () {
-        let mut found = objects::behind(self.name);
+        let mut found = objects::behind_at_start(self.name);
         // Where the C library is not behind us, we were loaded late, by a thread of ours, whose errors nobody asks for.
-        if found.is_null() && objects::behind(c"_exit").is_null() {
+        if found.is_null() && objects::behind_at_start(c"_exit").is_null() {
             // SAFETY: the name is NUL-terminated.
             found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }.cast::<()>();
         }

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use crate::sys::guard::{read_u8, read_u16, read_u32, read_u64};
 
 const DT_PLTRELSZ: u64 = 2;
+const DT_HASH: u64 = 4;
 const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
 const DT_RELA: u64 = 7;
@@ -28,6 +29,7 @@ pub struct Tables {
     symbols: u64,
     strings: u64,
     hashes: u64,
+    old_hashes: u64,
     versions: u64,
     /// Tables of relocations, each with its length in bytes: of data, and of the linkage table.
     relocations: [[u64; 2]; 2],
@@ -69,6 +71,7 @@ impl Tables {
                 DT_STRTAB => tables.strings = address,
                 DT_SYMTAB => tables.symbols = address,
                 DT_GNU_HASH => tables.hashes = address,
+                DT_HASH => tables.old_hashes = address,
                 DT_VERSYM => tables.versions = address,
                 DT_RELA => data[0] = address,
                 DT_RELASZ => data[1] = value,
@@ -85,7 +88,7 @@ impl Tables {
     #[unsafe(link_section = "rsys_start")]
     pub fn find(&self, name: &CStr) -> Option<u64> {
         if self.hashes == 0 {
-            return None;
+            return self.find_by_old_hash(name);
         }
         let hash = name.to_bytes().iter().fold(5381_u32, |hash, byte| {
             hash.wrapping_mul(33).wrapping_add(u32::from(*byte))
@@ -110,11 +113,7 @@ impl Tables {
             if chained | 1 == hash | 1
                 && let Some(address) = self.defined(index, name)
             {
-                let version = match self.versions {
-                    0 => 0,
-                    versions => read_u16(versions.wrapping_add(index.wrapping_mul(2)))?,
-                };
-                if version & VERSION_HIDDEN == 0 {
+                if !self.is_for_old_programs(index)? {
                     return Some(address);
                 }
                 old = old.or(Some(address));
@@ -124,6 +123,46 @@ impl Tables {
             }
         }
         old
+    }
+
+    /// The same where only the older kind of hash table is there (System V gABI, "Hash Table"): two numbers, buckets, chains.
+    #[unsafe(link_section = "rsys_start")]
+    fn find_by_old_hash(&self, name: &CStr) -> Option<u64> {
+        let table = Some(self.old_hashes).filter(|table| *table != 0)?;
+        let hash = name.to_bytes().iter().fold(0_u32, |hash, byte| {
+            let hash = (hash << 4).wrapping_add(u32::from(*byte));
+            let top = hash & 0xf000_0000;
+            (hash ^ top >> 24) & !top
+        });
+        let number = |index: u64| read_u32(table.wrapping_add(index.wrapping_mul(4)));
+        let buckets = number(0)?;
+        let bucket = u64::from(hash.checked_rem(buckets)?);
+        let chains = u64::from(buckets).wrapping_add(2);
+        let mut index = u64::from(number(bucket.wrapping_add(2))?);
+        let mut old = None;
+        for _ in 0..MOST_ENTRIES {
+            if index == 0 {
+                break;
+            }
+            if let Some(address) = self.defined(index, name) {
+                if !self.is_for_old_programs(index)? {
+                    return Some(address);
+                }
+                old = old.or(Some(address));
+            }
+            index = u64::from(number(chains.wrapping_add(index))?);
+        }
+        old
+    }
+
+    /// Whether a symbol is there for programs that were linked with an older version.
+    #[unsafe(link_section = "rsys_start")]
+    fn is_for_old_programs(&self, index: u64) -> Option<bool> {
+        let version = match self.versions {
+            0 => 0,
+            versions => read_u16(versions.wrapping_add(index.wrapping_mul(2)))?,
+        };
+        Some(version & VERSION_HIDDEN != 0)
     }
 
     /// The address of a symbol if it has this name and is defined here.

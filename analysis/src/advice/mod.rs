@@ -171,8 +171,11 @@ fn is_idle_unexplained(
         reported.of_ns(|one| one.loses(gpu))
     });
     let explained_ns = explained_ns + late_ns.unwrap_or(0);
+    // What is found of a GPU is of all recordings of it.
+    let recordings = keyed(&facts.gpus).filter(|(of, _)| *of == key);
+    let all_idle_ns: u64 = recordings.map(|(_, gpu)| gpu.idle_ns()).sum();
     let idle_ns = gpu.idle_ns();
-    idle_ns > 0 && 2 * idle_ns >= gpu.span.duration_ns && 2 * explained_ns < idle_ns
+    idle_ns > 0 && 2 * idle_ns >= gpu.span.duration_ns && 2 * explained_ns < all_idle_ns
 }
 
 /// What is known of the idle time of the GPU that is idle longest, of those that are idle for half of their time and of which no finding says why.

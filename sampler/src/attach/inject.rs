@@ -157,7 +157,7 @@ fn claim(pid: u32) -> Result<Option<UnixListener>, Refusal> {
     // Such names are those of a network: containers that share one have other processes of the same id.
     let namespace = std::fs::metadata(format!("/proc/{pid}/ns/pid"));
     let namespace = namespace.map_or(0, |namespace| namespace.ino());
-    let start = procfs::start_ticks(pid).unwrap_or(0);
+    let start = procfs::start_ticks(pid).unwrap_or_default();
     let name = format!("rsys-attached-{namespace}-{pid}-{start}");
     let Ok(address) = SocketAddr::from_abstract_name(name) else {
         return Ok(None);

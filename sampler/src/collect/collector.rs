@@ -319,8 +319,8 @@ impl Collector {
         if let Some(monitors) = &self.monitors {
             self.writer.counters(monitors.take());
         }
-        // The kernel's buffers count what finds no room in them.
-        if self.writer.has_room() {
+        // The kernel's buffers count what finds no room in them. Of those that have ended nothing may be left there.
+        if self.writer.has_room() || !over.is_empty() {
             self.collect_switches();
         }
         let of_switches = self.off_cpu.as_ref().map_or(0.0, offcpu::Watch::fullest);
@@ -398,6 +398,7 @@ impl Collector {
 
     /// Ends the traces of all processes that still live.
     pub fn abandon(&mut self) {
+        self.collect_switches();
         for process in std::mem::take(&mut self.processes) {
             self.end(process, End::StillRunning);
         }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub(super) struct Located {
     pub debug_path: Option<PathBuf>,
     /// What its head says.
     pub head: ElfHead,
-    /// Keeps `path` valid where that is a memory file.
+    /// Keeps `path` valid where that is a descriptor's.
     pub _memory_file: Option<File>,
 }
 
@@ -59,28 +60,32 @@ pub(super) fn locate(
         return locate_vdso(desc);
     }
     let mut problem = None;
-    // Only by its build-id is a mapped file known: a process may run another program by now.
-    let mapped = mapped.iter().rev().filter(|_| !desc.build_id.is_empty());
-    let mapped = mapped.filter_map(Mapped::path);
-    for path in candidates(&desc.path, roots).into_iter().chain(mapped) {
+    let located = |path, (identity, file_bytes): (ElfIdentity, u64), kept| Located {
+        path,
+        file_bytes,
+        debug_path: match identity.has_debug_info {
+            true => None,
+            false => debug_file(&desc.build_id, roots, debug_dirs),
+        },
+        head: identity.head,
+        _memory_file: kept,
+    };
+    for path in candidates(&desc.path, roots) {
         match check(&path, &desc.build_id) {
-            Ok((identity, file_bytes)) => {
-                let debug_path = if identity.has_debug_info {
-                    None
-                } else {
-                    debug_file(&desc.build_id, roots, debug_dirs)
-                };
-                return Ok(Located {
-                    path,
-                    file_bytes,
-                    debug_path,
-                    head: identity.head,
-                    _memory_file: None,
-                });
-            }
+            Ok(checked) => return Ok(located(path, checked, None)),
             // A file that is there says more than one that is not.
             Err(ModuleProblem::FileMissing { .. }) if problem.is_some() => {}
             Err(found) => problem = Some(found),
+        }
+    }
+    // Only by its build-id is a mapped file known: a process may run another program by now.
+    for mapped in mapped.iter().rev().filter(|_| !desc.build_id.is_empty()) {
+        let Some(file) = mapped.path().and_then(|path| open_regular(&path).ok()) else {
+            continue;
+        };
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        if let Ok(checked) = check(&path, &desc.build_id) {
+            return Ok(located(path, checked, Some(file)));
         }
     }
     // The file is gone, but its debug file has the symbols as well.

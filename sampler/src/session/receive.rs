@@ -30,7 +30,7 @@ pub enum ExitWatch {
     LookedFor(u32, u64),
     /// It ended before we could watch it.
     Exited,
-    /// We cannot watch it: it is outside of our pid namespace.
+    /// We cannot watch it: it is outside of our pid namespace, or there are no descriptors left.
     Unwatched,
 }
 
@@ -381,8 +381,11 @@ fn news(datagram: Datagram) -> Result<News, String> {
         _ => match os::pidfd_open(pid) {
             Ok(descriptor) => ExitWatch::Watched(descriptor),
             Err(Errno::ESRCH) => ExitWatch::Exited,
-            Err(_) => procfs::start_ticks(pid)
-                .map_or(ExitWatch::Exited, |start| ExitWatch::LookedFor(pid, start)),
+            Err(_) => match procfs::start_ticks(pid) {
+                Ok(start) => ExitWatch::LookedFor(pid, start),
+                Err(error) if procfs::is_of_ended(&error) => ExitWatch::Exited,
+                Err(_) => ExitWatch::Unwatched,
+            },
         },
     };
     let segment =

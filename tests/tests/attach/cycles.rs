@@ -123,7 +123,7 @@ fn a_time_and_the_programs_end_are_ends() -> TestResult {
 /// The program's user is that of each thread: ours take it on as the others do.
 #[test]
 fn the_program_changes_its_user_meanwhile() -> TestResult {
-    const LONGEST_MS: f64 = 1000.0;
+    const LONGEST_MS: f64 = 2000.0;
     let run = Run::bare().command(workload("changes_user")).start()?;
     let pid = run.wait_for("ready")?.parse()?;
     let profile = Run::new().options(["-d", "2.5"]).attach(pid).run()?;

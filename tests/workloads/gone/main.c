@@ -33,13 +33,13 @@ int main(int argc, char **argv) {
         return 1;
     }
     CHECK(unlink(self) == 0);
-    uint64_t value = after_removal(0.5);
+    uint64_t value = after_removal(1.0);
     for (int i = 0; i < 10; i++) {
         void *library = dlopen("./plugin.so", RTLD_NOW);
         CHECK(library != NULL);
         uint64_t (*plugin_work)(double) = (uint64_t (*)(double))dlsym(library, "plugin_work");
         CHECK(plugin_work != NULL);
-        value += plugin_work(0.05);
+        value += plugin_work(0.1);
         CHECK(dlclose(library) == 0);
     }
     printf("cpu=%.6f\n", process_cpu());

@@ -273,13 +273,15 @@ fn leave_out_what_was_seen(
     });
     // Operators and their like do not tell by themselves.
     let is_most = known > 0 && 2 * known >= linked;
-    batch.host.retain(|one| {
-        one.link != 0 || !(others.is_known(&(1_u8, host_key(&without_place(one)))) && is_most)
-    });
-    batch
-        .memory
-        .retain(|one| !(others.is_known(&(3_u8, memory_key(one))) && is_most));
-    others.turn();
+    if is_most || !others.is_full() {
+        batch.host.retain(|one| {
+            one.link != 0 || !(others.is_known(&(1_u8, host_key(&without_place(one)))) && is_most)
+        });
+        batch
+            .memory
+            .retain(|one| !(others.is_known(&(3_u8, memory_key(one))) && is_most));
+        others.turn();
+    }
     seen.turn();
     Some((count, process?))
 }

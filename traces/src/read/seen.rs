@@ -1,7 +1,8 @@
 //! Records of the pieces of a large file that were sorted before, by hashes: what a file has twice may stand far apart.
 
-use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
+
+use rsys_proto::hashing::{FastHasher, FastSet};
 
 /// Hashes that are kept, some 18 bytes each.
 const MOST: usize = 1 << 19;
@@ -9,7 +10,7 @@ const MOST: usize = 1 << 19;
 /// What was seen in earlier pieces.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    hashes: HashSet<u64>,
+    hashes: FastSet<u64>,
     /// Of this piece, which is not compared with itself.
     next: Vec<u64>,
     is_full: bool,
@@ -18,7 +19,7 @@ pub(super) struct Seen {
 impl Seen {
     /// Whether a record with such a key was in an earlier piece. From the next piece on it is known.
     pub(super) fn is_known(&mut self, key: &impl Hash) -> bool {
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = FastHasher::default();
         key.hash(&mut hasher);
         let hash = hasher.finish();
         let is_known = self.hashes.contains(&hash);

@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 
 use super::host::{behind_calls, taken};
 use crate::advice::facts::{Facts, Gpu, Idle};
-use crate::advice::owners::Span;
 use crate::advice::rule::{
     Finding, Need, Rule, Verdict, is_often, is_worth, is_worth_of, of_each_gpu,
 };
@@ -71,8 +70,9 @@ pub(super) const RULES: [Rule; 8] = [
 /// So much of a phase of launches a GPU is idle at least, as in `pauses`: one part in this many.
 const PHASE_IDLE_PART: u64 = 4;
 
-/// A call that takes this long, and most of the time of all at its place, initialises something.
+/// A call that takes this long, and so many times what others at its place take, initialises something.
 const ONE_OFF_NS: u64 = 100_000_000;
+const ONE_OFF_TIMES: u64 = 10;
 
 /// Calls that come less often than this are no loop.
 const LOOP: u64 = 10;
@@ -143,7 +143,7 @@ pub(super) fn untold_ns(gpu: &Gpu) -> [u64; 2] {
     [
         untold_ns("synchronisation", |idle| idle.cause == "synchronisation"),
         untold_ns("memory_call", |idle| {
-            idle.cause == "runtime_call" && is_of_copies_or_memory(idle)
+            idle.cause == "runtime_call" && is_of_copies_or_memory(idle) || is_of_memory(idle)
         }),
     ]
 }
@@ -186,7 +186,7 @@ fn sync_in_loop(facts: &Facts<'_>) -> Verdict {
 fn memory_in_loop(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
         let finding = paused(facts, gpu, "memory_call").map(|mut finding| {
-            let once_ns: u64 = memory_once(gpu).map(|span| span.duration_ns).sum();
+            let once_ns: u64 = memory_once(gpu).iter().map(|(_, once_ns)| once_ns).sum();
             let left_ns = |ns: u64| ns.saturating_sub(once_ns);
             finding.saves_ns = finding.saves_ns.map(left_ns);
             if once_ns > 0 {
@@ -198,16 +198,33 @@ fn memory_in_loop(facts: &Facts<'_>) -> Verdict {
     })
 }
 
-/// The idle times behind calls that handle memory and that were long once.
-fn memory_once(gpu: &Gpu) -> impl Iterator<Item = Span> {
+/// Calls that handle memory and were long once, with the idle time within them: one of each name, for several would be a loop.
+fn memory_once(gpu: &Gpu) -> Vec<(&Idle, u64)> {
+    let mut once: Vec<(&Idle, u64)> = Vec::new();
     let memory = gpu.pauses.iter().filter(|one| one.cause == "memory_call");
-    memory.filter(|one| is_one_off(one)).map(|one| one.longest)
+    for one in memory.filter(|one| is_one_off(one)) {
+        // Behind the call is what the host did then.
+        let within = gpu.causes.iter().filter(|idle| {
+            is_of_memory(idle) && idle.place.split(" in ").next() == Some(one.call.as_str())
+        });
+        let within_ns: u64 = within.map(|idle| idle.idle_ns).sum();
+        let once_ns = one.longest.duration_ns.min(within_ns);
+        match once.iter_mut().find(|(other, _)| other.call == one.call) {
+            _ if once_ns < ONE_OFF_NS => {}
+            Some(longest) if longest.1 < once_ns => *longest = (one, once_ns),
+            Some(_) => {}
+            None => once.push((one, once_ns)),
+        }
+    }
+    once
 }
 
-/// Whether most of the time of all calls at a place is that of a long one.
+/// Whether a call is the only one at its place, or took many times what the others took.
 fn is_one_off(idle: &Idle) -> bool {
     let longest_ns = idle.longest.duration_ns;
-    longest_ns >= ONE_OFF_NS && 2 * longest_ns > idle.idle_ns
+    let others_ns = idle.idle_ns.saturating_sub(longest_ns);
+    let others = idle.count.saturating_sub(1);
+    longest_ns >= ONE_OFF_NS && longest_ns / ONE_OFF_TIMES * others >= others_ns
 }
 
 /// Where copies are as many as kernels, they are what is short, and have rules of their own.
@@ -302,23 +319,41 @@ fn is_of_copies_or_memory(idle: &Idle) -> bool {
     words.iter().any(|word| idle.place.contains(word))
 }
 
+/// Whether idle time lies within a call that makes memory or gives it back, which may wait for the GPU.
+fn is_of_memory(idle: &Idle) -> bool {
+    let words = ["Malloc", "Free", "HostAlloc"];
+    ["runtime_call", "synchronisation"].contains(&idle.cause.as_str())
+        && words.iter().any(|word| idle.place.contains(word))
+}
+
+/// What calls that were long once have for that.
+fn once_ns(idle: &Idle) -> u64 {
+    match is_one_off(idle) && !is_of_copies_or_memory(idle) {
+        true => idle.longest.duration_ns,
+        false => 0,
+    }
+}
+
 /// Calls that copy, and those that make memory or give it back, have their own rules.
 fn runtime_calls(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
-        let is_meant = |idle: &Idle| !is_start_up(idle) && !is_of_copies_or_memory(idle);
-        calls(gpu, is_meant).into_iter().collect()
+        let left_ns = |idle: &Idle| match is_start_up(idle) || is_of_copies_or_memory(idle) {
+            true => 0,
+            false => idle.idle_ns.saturating_sub(once_ns(idle)),
+        };
+        calls(gpu, left_ns).into_iter().collect()
     })
 }
 
-/// Idle time within calls of the runtime. Calls that come in turns in one loop are one finding, at the place with most of the time.
-fn calls(gpu: &Gpu, is_meant: impl Fn(&Idle) -> bool) -> Option<Finding> {
+/// Idle time within calls of the runtime, as far as it is meant. Calls that come in turns in one loop are one finding, at the place with most of the time.
+fn calls(gpu: &Gpu, meant_ns: impl Fn(&Idle) -> u64) -> Option<Finding> {
     let calls = gpu.causes.iter();
-    let calls = calls.filter(|idle| idle.cause == "runtime_call" && is_meant(idle));
+    let calls = calls.filter(|idle| idle.cause == "runtime_call" && meant_ns(idle) > 0);
     let calls: Vec<&Idle> = calls.collect();
     let most = calls
         .iter()
-        .max_by_key(|idle| (idle.place.contains(" in "), idle.idle_ns))?;
-    let idle_ns: u64 = calls.iter().map(|idle| idle.idle_ns).sum();
+        .max_by_key(|idle| (idle.place.contains(" in "), meant_ns(idle)))?;
+    let idle_ns: u64 = calls.iter().map(|idle| meant_ns(idle)).sum();
     let count: u64 = calls.iter().map(|idle| idle.count).sum();
     Some(Finding {
         saves_ns: Some(idle_ns.min(gpu.other_idle_ns)),
@@ -326,7 +361,7 @@ fn calls(gpu: &Gpu, is_meant: impl Fn(&Idle) -> bool) -> Option<Finding> {
         evidence: vec![
             ("idle_ns", idle_ns.into()),
             ("times", count.into()),
-            ("idle_there_ns", most.idle_ns.into()),
+            ("idle_there_ns", meant_ns(most).into()),
             ("longest_ns", most.longest.duration_ns.into()),
         ],
         span: Some(most.longest),
@@ -351,16 +386,18 @@ fn is_start_up(idle: &Idle) -> bool {
         "DeviceSetLimit",
     ];
     let is_one = words.iter().any(|word| call.contains(word)) || call.ends_with("Init");
-    is_one && idle.count < LOOP || is_one_off(idle) && !is_of_copies_or_memory(idle)
+    is_one && idle.count < LOOP
 }
 
 /// The names of these calls say what they are: even one of them is no accident of a short trace.
 fn start_up(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
-        let mut finding = calls(gpu, is_start_up);
-        let once = gpu.pauses.iter().filter(|one| one.cause == "memory_call");
-        for one in once.filter(|one| is_one_off(one)) {
-            let once_ns = one.longest.duration_ns;
+        let made_ns = |idle: &Idle| match is_start_up(idle) {
+            true => idle.idle_ns,
+            false => once_ns(idle),
+        };
+        let mut finding = calls(gpu, made_ns);
+        for (one, once_ns) in memory_once(gpu) {
             let of_calls_ns = finding.as_ref().and_then(|finding| finding.saves_ns);
             let together_ns = of_calls_ns.unwrap_or(0) + once_ns;
             if of_calls_ns < Some(once_ns) {
@@ -369,16 +406,15 @@ fn start_up(facts: &Facts<'_>) -> Verdict {
                         "" => one.call.clone(),
                         place => format!("{} in {place}", one.call),
                     },
-                    evidence: vec![
-                        ("idle_ns", together_ns.into()),
-                        ("longest_ns", once_ns.into()),
-                    ],
+                    evidence: vec![("longest_ns", once_ns.into())],
                     span: Some(one.longest),
                     ..Finding::default()
                 });
             }
             if let Some(finding) = &mut finding {
                 finding.saves_ns = Some(together_ns);
+                finding.evidence.retain(|(name, _)| *name != "idle_ns");
+                finding.evidence.insert(0, ("idle_ns", together_ns.into()));
             }
         }
         let finding = finding.map(|finding| Finding {

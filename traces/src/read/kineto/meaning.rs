@@ -39,9 +39,10 @@ pub(super) fn of_category(category: &[u8], pid: &[u8]) -> Meaning {
         | b"privateuse1_runtime"
         | b"privateuse1_driver"
         | b"mtia_runtime"
-        | b"glow_runtime" => Meaning::Host(HostKind::Runtime),
+        | b"glow_runtime"
+        | b"hpu_op" => Meaning::Host(HostKind::Runtime),
         // Of accelerators that are no GPUs.
-        b"mtia_ccp_events" | b"hpu_op" => Meaning::Gpu(OpKind::Kernel),
+        b"mtia_ccp_events" => Meaning::Gpu(OpKind::Kernel),
         b"cpu_op" | b"Operator" => Meaning::Host(HostKind::Operator),
         b"gpu_user_annotation" => Meaning::GpuRange,
         b"cuda_profiler_range" => Meaning::Counters,

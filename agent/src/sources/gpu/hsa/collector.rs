@@ -48,6 +48,8 @@ const FLUSH_NS: u64 = 2_000_000_000;
 const FLUSH_IDLE_NS: u64 = 200_000_000;
 
 static STARTED: AtomicBool = AtomicBool::new(false);
+/// Whether the thread is there, or is being made.
+static IS_THERE: AtomicBool = AtomicBool::new(false);
 static SLEEPING: AtomicU32 = AtomicU32::new(0);
 /// Held while signals are looked at.
 static LOOKING: Lock = Lock::new();
@@ -79,6 +81,8 @@ impl Request {
 /// No request.
 const NOTHING: u32 = 0;
 static ASKED: AtomicU32 = AtomicU32::new(NOTHING);
+/// Whether what was in flight at the end is counted.
+static IS_COUNTED: AtomicBool = AtomicBool::new(false);
 /// The thread's number.
 static TID: AtomicU32 = AtomicU32::new(0);
 
@@ -89,20 +93,20 @@ pub fn ask(request: Request) {
     if TID.load(Ordering::Relaxed) == sys::gettid() {
         return;
     }
-    // Where another thread has asked, both wait.
-    ASKED
-        .compare_exchange(NOTHING, request as u32, Ordering::SeqCst, Ordering::Relaxed)
-        .ok();
+    if !IS_THERE.load(Ordering::Acquire) {
+        return fulfil(request as u32);
+    }
+    ASKED.fetch_or(request as u32, Ordering::SeqCst);
     let deadline_ns = sys::boottime_ns().saturating_add(request.patience_ns());
     wake();
     loop {
         let asked = ASKED.load(Ordering::Acquire);
-        if asked == NOTHING {
+        if asked & request as u32 == 0 {
             return;
         }
         let left_ns = deadline_ns.saturating_sub(sys::boottime_ns());
         if left_ns == 0 {
-            if request == Request::End {
+            if request == Request::End && !IS_COUNTED.swap(true, Ordering::AcqRel) {
                 counters::count(Counter::GpuLostAtEnd, IN_FLIGHT.load(Ordering::Relaxed));
             }
             return;
@@ -114,18 +118,24 @@ pub fn ask(request: Request) {
 /// Does what was asked for.
 fn answer() {
     let asked = ASKED.load(Ordering::Acquire);
-    if asked == NOTHING {
-        return;
+    if asked != NOTHING {
+        fulfil(asked);
+        ASKED.fetch_and(!asked, Ordering::Release);
+        sys::futex_wake(&ASKED);
     }
-    if asked == Request::End as u32 {
-        flush(false);
-        crate::sources::gpu::hsa::stop();
-        give_up_all();
-    } else {
+}
+
+fn fulfil(requests: u32) {
+    if requests & Request::Exec as u32 != 0 {
         flush(true);
     }
-    ASKED.store(NOTHING, Ordering::Release);
-    sys::futex_wake(&ASKED);
+    if requests & Request::End as u32 != 0 {
+        flush(false);
+        crate::sources::gpu::hsa::stop();
+        if !IS_COUNTED.swap(true, Ordering::AcqRel) {
+            give_up_all();
+        }
+    }
 }
 
 /// Starts the thread.
@@ -140,10 +150,13 @@ pub fn start() {
     // It takes no signals, ours or the program's.
     let before = sys::sigmask(libc::SIG_BLOCK, sys::OF_OUR_THREADS);
     let mut thread: libc::pthread_t = 0;
+    IS_THERE.store(true, Ordering::Release);
     // SAFETY: a start routine without argument; the thread is never joined.
     unsafe {
         if create(&raw mut thread, std::ptr::null(), run, std::ptr::null_mut()) == 0 {
             libc::pthread_detach(thread);
+        } else {
+            IS_THERE.store(false, Ordering::Release);
         }
     }
     sys::sigmask(libc::SIG_SETMASK, before);
@@ -152,6 +165,8 @@ pub fn start() {
 /// The thread of a fork's parent is not in its child.
 pub fn after_fork_in_child() {
     STARTED.store(false, Ordering::Relaxed);
+    IS_THERE.store(false, Ordering::Relaxed);
+    IS_COUNTED.store(false, Ordering::Relaxed);
     LOOKING.break_open();
     SLEEPING.store(0, Ordering::Relaxed);
     ASKED.store(NOTHING, Ordering::Relaxed);
@@ -168,6 +183,9 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         }
         // The program's own signals are completed by the GPU.
         if !crate::sources::gpu::hsa::is_needed() {
+            IS_THERE.store(false, Ordering::SeqCst);
+            // Whoever asked before that waits.
+            answer();
             return std::ptr::null_mut();
         }
         answer();
@@ -191,7 +209,9 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         } else {
             nap.saturating_mul(2).min(LONG_NAP_NS)
         };
-        sys::nap(nap);
+        if ASKED.load(Ordering::Relaxed) == NOTHING {
+            sys::nap(nap);
+        }
     }
 }
 

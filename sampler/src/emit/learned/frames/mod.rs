@@ -184,15 +184,7 @@ impl Frames {
                 // The loader has it as the program gave it, which may be below a folder that the program is no longer in.
                 let path = match path.starts_with(['/', '[']) {
                     true => path,
-                    false => self
-                        .mappings
-                        .file_at(range.0)
-                        // Another one may be there by now.
-                        .filter(|mapped| {
-                            Path::new(mapped).file_name() == Path::new(&path).file_name()
-                        })
-                        .or_else(|| self.below_folder(&path))
-                        .unwrap_or(path),
+                    false => self.whole_path(path, range.0),
                 };
                 let path = resolver.real_path(&path, self.root.as_deref());
                 let mapped = (self.host_pid != 0).then_some(Mapped {
@@ -211,10 +203,26 @@ impl Frames {
         });
     }
 
-    /// The path of a file that a process opened from the folder that it began in, if it is there.
+    /// The path of a file that a process opened by a relative one and has, or had, mapped at an address.
+    fn whole_path(&self, path: String, address: u64) -> String {
+        let mapped = self.mappings.file_at(address);
+        // Another file may be there by now.
+        let has_name =
+            |mapped: &&String| Path::new(mapped).file_name() == Path::new(&path).file_name();
+        if let Some(mapped) = mapped.as_ref().filter(has_name) {
+            return mapped.clone();
+        }
+        self.below_folder(&path).or(mapped).unwrap_or(path)
+    }
+
+    /// The path of a file below the folder that the process began in, if it is there.
     fn below_folder(&self, path: &str) -> Option<String> {
         let path = self.folder.as_ref()?.join(path);
-        path.exists().then(|| path.to_str().map(str::to_owned))?
+        let seen = match (&self.root, path.strip_prefix("/")) {
+            (Some(root), Ok(inner)) => root.join(inner),
+            _ => path.clone(),
+        };
+        seen.exists().then(|| path.to_str().map(str::to_owned))?
     }
 
     fn new_file(&mut self, resolver: &Resolver, file: CodeFile, mapped: Option<Mapped>) -> Known {
