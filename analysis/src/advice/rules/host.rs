@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::interpreter::lock_wait_ns;
-use super::submission::{WAITING, untold_ns};
+use super::submission::{LOOP, WAITING, untold_ns};
 use crate::advice::facts::{Facts, Gpu, Idle};
 use crate::advice::places::{has_other_lock, without_line, without_lock};
 use crate::advice::rule::{
@@ -13,7 +13,7 @@ use crate::advice::rule::{
 use crate::table::view::View;
 use rsys_traces::model::is_input as is_input_name;
 
-pub(super) const RULES: [Rule; 6] = [
+pub(super) const RULES: [Rule; 7] = [
     Rule {
         name: "host_code",
         title: "a GPU waits for code on the host",
@@ -48,6 +48,13 @@ pub(super) const RULES: [Rule; 6] = [
         remedy: "nobody edits this code: record its launches once as a graph (torch.compile(mode=\"reduce-overhead\"), torch.cuda.graphs), make batches larger, and see with TORCH_LOGS=recompiles,graph_breaks whether it is compiled again and again",
         needs: &[Need::Gpus, Need::Calls],
         judge: generated_code,
+    },
+    Rule {
+        name: "compilation",
+        title: "a GPU waits while code is compiled",
+        remedy: "in the first steps this happens once: warm up before measuring, and keep the caches of Inductor and Triton between runs; in later steps shapes or guards change: TORCH_LOGS=recompiles says which, torch.compile(dynamic=True) or padding avoids it",
+        needs: &[Need::Gpus, Need::Calls],
+        judge: compilation,
     },
     Rule {
         name: "many_operators",
@@ -141,10 +148,14 @@ enum Of {
     Lock,
     Call,
     Generated,
+    Compiler,
 }
 
 /// What most of the time at a function is. A thread that computes is put off its processor now and then, which is no cause of its own.
 fn of_function(facts: &Facts<'_>, gpu: &Gpu, function: &AtFunction<'_>, place: &str) -> Of {
+    if is_compiler(place) {
+        return Of::Compiler;
+    }
     if 2 * function.wait_ns >= function.code_ns + function.off_ns {
         return match () {
             // The wait of a call that has its own rule.
@@ -332,6 +343,59 @@ fn is_generated(place: &str) -> bool {
         "CompiledFxGraph",
         "<eval_with_key>",
         "TorchDynamo Cache Lookup",
+    ];
+    marks.iter().any(|mark| place.contains(mark))
+}
+
+/// All that compilers do for a GPU's code is one finding, at the place with most of it. Its name says what it is: even one of them is no accident.
+fn compilation(facts: &Facts<'_>) -> Verdict {
+    of_each_gpu_together(facts, |gpu| {
+        let shares = shares(facts, gpu).0.into_iter();
+        let shares: Vec<Share<'_>> = shares.filter(|share| share.of == Of::Compiler).collect();
+        let longest = shares.iter().max_by_key(|share| share.saves_ns);
+        let found = longest.map(|longest| Finding {
+            saves_ns: Some(shares.iter().map(|share| share.saves_ns).sum()),
+            place: longest.most.place.clone(),
+            evidence: vec![
+                (
+                    "idle_ns",
+                    shares
+                        .iter()
+                        .map(|share| share.function.idle_ns())
+                        .sum::<u64>()
+                        .into(),
+                ),
+                ("idle_there_ns", longest.function.idle_ns().into()),
+                (
+                    "times",
+                    shares
+                        .iter()
+                        .map(|share| share.function.count)
+                        .sum::<u64>()
+                        .into(),
+                ),
+            ],
+            span: Some(longest.most.longest),
+            times: LOOP.max(shares.iter().map(|share| share.times(gpu)).sum()),
+            ..Finding::default()
+        });
+        found.into_iter().collect()
+    })
+}
+
+/// Whether a place is in what makes code: ranges of `torch.compile`, functions of its compilers and of Triton's. What runs for each call of compiled code is not.
+fn is_compiler(place: &str) -> bool {
+    let marks = [
+        "(dynamo_timed)",
+        "torch/_dynamo/convert_frame.py",
+        "torch/_dynamo/symbolic_convert.py",
+        "torch/_dynamo/output_graph.py",
+        "torch/_inductor/graph.py",
+        "torch/_inductor/scheduler.py",
+        "torch/_inductor/codegen/",
+        "torch/_inductor/async_compile.py",
+        "torch/_inductor/codecache.py",
+        "triton/compiler/",
     ];
     marks.iter().any(|mark| place.contains(mark))
 }

@@ -75,7 +75,7 @@ const ONE_OFF_NS: u64 = 100_000_000;
 const ONE_OFF_TIMES: u64 = 10;
 
 /// Calls that come less often than this are no loop.
-const LOOP: u64 = 10;
+pub(super) const LOOP: u64 = 10;
 
 /// Causes of `gaps` that other rules have, or that are no dependency.
 const NOT_DEPENDENCIES: [&str; 19] = [

@@ -76,6 +76,40 @@ fn generated_code_is_not_to_be_edited() {
     assert_eq!(trace(20), []);
 }
 
+/// Once, or again in each step: one finding, whatever the compiler was at.
+#[test]
+fn compiling_is_one_finding() {
+    let parts = [
+        "bytecode_tracing",
+        "GraphLowering.run",
+        "async_compile.wait",
+    ];
+    let trace = |compiled: u64| {
+        let (mut trace, mut at) = (Trace::default(), 1_000_000);
+        for step in 0..20 {
+            for part in parts.iter().filter(|_| (1..=compiled).contains(&step)) {
+                trace.host(
+                    "user_annotation",
+                    &format!("{part} (dynamo_timed)"),
+                    at,
+                    50_000,
+                    "",
+                );
+                at += 50_000;
+            }
+            trace.launch("triton_poi", (at, 5), (at + 10, 2_000));
+            at += 2_020;
+        }
+        let found = trace.advice();
+        let rules: Vec<String> = found.into_iter().map(|one| one.0).collect();
+        rules
+    };
+    for compiled in [1, 19] {
+        assert_eq!(trace(compiled), ["compilation"], "{compiled}");
+    }
+    assert_eq!(trace(0), [""; 0]);
+}
+
 #[test]
 fn what_is_made_once_is_told_of_short_traces_too() {
     let trace = |load: u64| {

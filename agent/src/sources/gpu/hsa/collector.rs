@@ -147,8 +147,8 @@ pub fn start() {
     let Some(create) = real::pthread_create::get() else {
         return;
     };
-    // It takes no signals, ours or the program's.
-    let before = sys::sigmask(libc::SIG_BLOCK, sys::OF_OUR_THREADS);
+    // It takes no signals, ours or the program's, but those of its own faults: at the end of a process a signal of the runtime's may be in memory that is gone.
+    let before = sys::sigmask(libc::SIG_SETMASK, sys::ALL_BUT_FAULTS & sys::OF_OUR_THREADS);
     let mut thread: libc::pthread_t = 0;
     IS_THERE.store(true, Ordering::Release);
     // SAFETY: a start routine without argument; the thread is never joined.
