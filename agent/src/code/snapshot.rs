@@ -170,7 +170,7 @@ pub fn renew() {
     };
     // SAFETY: the callback matches the signature and only touches `new`.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut new).cast()) };
-    // SAFETY: nobody else frees it while this thread makes the next one.
+    // SAFETY: only the thread that makes the next one frees it.
     let current = unsafe { CURRENT.load(Ordering::Acquire).as_ref() };
     if current.is_some_and(|current| current.stamp == new.stamp) {
         return;
@@ -200,7 +200,7 @@ pub fn after_fork_in_child() {
 
 /// The last entry of the loader's list. Taken before the objects are listed: what comes in between is found twice, not missed.
 fn last_entry() -> u64 {
-    // Not by `dlsym`: that waits for whoever loads a library, and drops the error that the program's next `dlerror` is to tell.
+    // Not by `dlsym`: that takes the loader's lock, and clears the program's pending `dlerror`.
     let debug = other_libc::loader_list();
     if debug.is_null() {
         return 0;

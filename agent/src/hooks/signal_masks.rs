@@ -70,7 +70,7 @@ pub unsafe fn change_raw(
     old: u64,
     call: impl FnOnce(u64, u64) -> c_long,
 ) -> c_long {
-    // Nothing may be read where our handlers do not guard it. Whoever asks for nothing sensible asks whether the address can be read (Abseil).
+    // Nothing may be read where our handlers do not guard it. A call with an invalid `how` tests whether the address is readable (Abseil).
     let is_a_change = (libc::SIG_BLOCK..=libc::SIG_SETMASK).contains(&how);
     if !translates() || !is_a_change {
         return call(set, old);

@@ -1,5 +1,4 @@
-//! Functions in the tables of loaded objects: found without `dlsym`, which waits for whoever loads a library, and drops the error that the program's next
-//! `dlerror` is to tell.
+//! Functions in the symbol tables of loaded objects: found without `dlsym`, which takes the loader's lock and clears the program's pending `dlerror`.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -50,7 +50,7 @@ impl Real {
     #[unsafe(link_section = "rsys_start")]
     fn look_up(&self) -> *mut () {
         let mut found = objects::behind_at_start(self.name);
-        // Where the C library is not behind us, we were loaded late, by a thread of ours, whose errors nobody asks for.
+        // Where the C library is not behind us, we were loaded late, by a thread of ours: its `dlerror` is not the program's.
         if found.is_null() && objects::behind_at_start(c"_exit").is_null() {
             // SAFETY: the name is NUL-terminated.
             found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }.cast::<()>();

@@ -187,7 +187,7 @@ fn ranks_in_turn(facts: &Facts<'_>) -> Verdict {
 fn exposed_comm(facts: &Facts<'_>) -> Verdict {
     let most_ns = most_computation_ns(facts);
     let reported = facts.reported();
-    // Of one rank alone nobody knows how long it waited for others.
+    // How long a rank waited for others is unknown where it is the only one.
     let with_comm = facts.gpus.iter().filter(|gpu| gpu.comm_ns > 0);
     let is_wait_known = facts.compared.is_some() || with_comm.count() > 1;
     of_all_gpus(facts, |gpu| {

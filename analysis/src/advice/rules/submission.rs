@@ -70,7 +70,7 @@ pub(super) const RULES: [Rule; 8] = [
 /// So much of a phase of launches a GPU is idle at least, as in `pauses`: one part in this many.
 const PHASE_IDLE_PART: u64 = 4;
 
-/// A call that takes this long, and so many times what others at its place take, initialises something.
+/// A call of at least this length, and this multiple of the mean at its place, is initialisation.
 const ONE_OFF_NS: u64 = 100_000_000;
 const ONE_OFF_TIMES: u64 = 10;
 

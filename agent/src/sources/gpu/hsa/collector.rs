@@ -184,7 +184,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         // The program's own signals are completed by the GPU.
         if !crate::sources::gpu::hsa::is_needed() {
             IS_THERE.store(false, Ordering::SeqCst);
-            // Whoever asked before that waits.
+            // A thread that asked before this waits for an answer.
             answer();
             return std::ptr::null_mut();
         }

@@ -313,7 +313,7 @@ impl Node {
         )
     }
 
-    /// Begins a phase that nobody else may begin meanwhile.
+    /// Sets a phase; no other thread may change it meanwhile.
     pub fn set(&self, ticket: Ticket, phase: Phase) {
         self.state.store(ticket.state(phase), Ordering::Release);
     }
