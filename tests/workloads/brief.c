@@ -1,5 +1,6 @@
-/* A short life: brief SECONDS WAY. Burns that much CPU time and ends by return, exit, _exit, quick_exit or thread (another
- * thread than the first ends the process, with exit_group). Adds its CPU time to the file that BRIEF_SUM names. */
+/* A short life: brief SECONDS WAY [THREADS]. Burns that much CPU time, in the first thread or in each of so many others that still wait
+ * when the process ends, and ends by return, exit, _exit, quick_exit or thread (another thread than the first ends the process, with
+ * exit_group). Adds its CPU time to the file that BRIEF_SUM names. */
 #include "work.h"
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -19,9 +20,27 @@ static void *last(void *seconds) {
     return NULL;
 }
 
+static pthread_barrier_t all;
+
+static void *park(void *seconds) {
+    burn(*(double *)seconds);
+    pthread_barrier_wait(&all);
+    for (;;) pause();
+}
+
 int main(int argc, char **argv) {
     double seconds = argc > 1 ? atof(argv[1]) : 0.005;
     const char *way = argc > 2 ? argv[2] : "return";
+    int threads = argc > 3 ? atoi(argv[3]) : 0;
+    CHECK(pthread_barrier_init(&all, NULL, (unsigned)threads + 1) == 0);
+    for (int i = 0; i < threads; i++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, park, &seconds) == 0);
+    }
+    if (threads > 0) {
+        pthread_barrier_wait(&all);
+        seconds = 0;
+    }
     if (strcmp(way, "thread") == 0) {
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, last, &seconds) == 0);

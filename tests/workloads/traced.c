@@ -1,12 +1,15 @@
 /* Makes its parent its tracer, as programs do that want to know whether a debugger has them: every signal stops it from then on until the parent
  * says what becomes of it.
  *
- * traced main|thread|brief|exec: who does it (a brief thread and no other one), or that it executes itself behind it. Burns 0.3 s, raises a signal that it handles, and exits with 3. */
+ * traced main|thread|brief|exec|asks|by_number: who does it (a brief thread and no other one), or that it executes itself behind it, or that nothing else
+ * happens but the question, in a system call by its number too. Burns 0.3 s, raises a signal that it handles, unless there is nothing but the question, and
+ * exits with 3. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -53,6 +56,16 @@ int main(int count, char **arguments) {
     } else if (strcmp(who, "thread") == 0) {
         pthread_create(&thread, NULL, works, &thread);
         pthread_join(thread, NULL);
+    } else if (strcmp(who, "asks") == 0 || strcmp(who, "by_number") == 0) {
+        burn();
+        if (strcmp(who, "asks") == 0)
+            asks(NULL);
+        else
+            syscall(SYS_ptrace, PTRACE_TRACEME, 0, 0, 0);
+        struct timespec now;
+        do
+            clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        while (now.tv_sec == 0 && now.tv_nsec < 600000000);
     } else {
         works(strcmp(who, "main") == 0 ? arguments : NULL);
     }

@@ -86,6 +86,8 @@ pub enum Counter {
     ThreadsDispatched = 27,
     /// 1 after the process has set up a GPU runtime while nothing of it was asked for.
     GpuNotAskedFor = 28,
+    /// Threads that asked their parent to trace them, and were not sampled from then on.
+    ThreadsTraced = 29,
 }
 
 /// How many process-wide counters there is room for.

@@ -70,6 +70,7 @@ fn map<T>(
         // SAFETY: memory of ours of this size, as the caller says.
         unsafe { sys::share_in_place(place, geometry.bytes(), fd)? }
     };
+    sys::leave_out_of_core(base, geometry.bytes());
     // SAFETY: mapped with this size, page-aligned, sealed, and only unmapped by a fork child that has forgotten it.
     let segment = unsafe { Segment::new(base, geometry) };
     // SAFETY: no other thread knows the mapping yet.

@@ -291,6 +291,17 @@ pub unsafe extern "C" fn prctl(option: c_int, a: u64, b: u64, c: u64, d: u64) ->
 }
 
 /// # Safety
+/// As `ptrace(2)`; unused arguments are passed on as they come.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn ptrace(request: c_long, a: u64, b: u64, c: u64) -> c_long {
+    let Some(real) = real::ptrace::get() else {
+        return -1;
+    };
+    // SAFETY: the caller's own arguments.
+    restrictions::ptrace(request, || unsafe { real(request, a, b, c) })
+}
+
+/// # Safety
 /// As `syscall(2)`; unused arguments are passed on as they come.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn syscall(
@@ -312,6 +323,9 @@ pub unsafe extern "C" fn syscall(
     }
     if number == libc::SYS_prctl {
         return restrictions::prctl(a as c_int, [b, c, d, e], call);
+    }
+    if number == libc::SYS_ptrace {
+        return restrictions::ptrace(a as c_long, call);
     }
     let replaced = |environment: *const *const c_char| {
         let environment = environment.expose_provenance() as u64;

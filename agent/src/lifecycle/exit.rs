@@ -1,7 +1,7 @@
 //! The end of a process.
 //!
-//! What a thread did since its last tick is accounted for when it ends; the thread that ends the process is no
-//! exception: over many short processes, that is most of their time. It is seen in the library's destructor (a
+//! What a thread did since its last tick is accounted for when it ends. The thread that ends the process does that for itself and for the
+//! threads that are still there: over many short processes and pools of threads, that is most of their time. It is seen in the library's destructor (a
 //! return from `main`, `exit`) and in the functions that end a process without destructors. A process that is killed
 //! ends without that.
 
@@ -14,7 +14,7 @@ use crate::lifecycle::announcement;
 use crate::lifecycle::children;
 use crate::lifecycle::deferred_start;
 use crate::lifecycle::threads;
-use crate::sampling::slots::Slot;
+use crate::sampling::slots::{self, Slot};
 use crate::sampling::tail;
 use crate::sampling::words;
 use crate::sources::{self, Ending};
@@ -33,7 +33,7 @@ extern "C" fn at_exit() {
     account();
 }
 
-/// Accounts for the time of the calling thread up to now, and returns how much CPU time the process has used.
+/// Accounts for the time of all threads up to now.
 ///
 /// The clocks go on: other destructors may have much to do, and periods that were accounted for are not sampled again.
 #[unsafe(link_section = "rsys_start")]
@@ -46,22 +46,26 @@ pub fn account() {
         return deferred_start::account();
     }
     counters::set_counter(Counter::CpuTime, announcement::cpu_time_ns());
-    let Some(slot) = words::own_slot() else {
-        return;
-    };
     // No handler of the program may leave this by a jump.
     without_signals(|| {
-        if !Slot::occupy(slot) {
-            return;
+        if let Some(slot) = words::own_slot()
+            && Slot::occupy(slot)
+        {
+            account_of(slot, sys::thread_cpu_ns());
+            threads::put_name(slot);
+            Slot::vacate(slot);
         }
-        let periods = slot.clock.unsampled_periods(sys::thread_cpu_ns());
-        tail::account_for_tail(slot, periods, None);
-        slot.clock.account_ahead(periods);
-        let ring = *slot.ring();
-        slot.counters.record(&ring, sys::boottime_ns());
-        threads::put_name(slot);
-        Slot::vacate(slot);
+        slots::for_each_other(|slot| account_of(slot, sys::cpu_ns_of_thread(slot.clock.tid)));
     });
+}
+
+/// Accounts for the time of a thread, of which it has used `cpu_ns`. The slot must be occupied.
+fn account_of(slot: &mut Slot, cpu_ns: u64) {
+    let periods = slot.clock.unsampled_periods(cpu_ns);
+    tail::account_for_tail(slot, periods, None);
+    slot.clock.account_ahead(periods);
+    let ring = *slot.ring();
+    slot.counters.record(&ring, sys::boottime_ns());
 }
 
 /// Ends the process when the C library's function cannot be found: it always can.

@@ -1,4 +1,4 @@
-//! What a thread takes from itself by `prctl`, and what that means for the agent. Each is seen before it holds.
+//! What a thread takes from itself by `prctl` or `ptrace`, and what that means for the agent. Each is seen before it holds.
 //!
 //! * A **seccomp filter**: [`crate::lifecycle::seccomp`].
 //! * The **time stamp counter** (`PR_SET_TSC`): reading it is a fault, and the C library's clocks read it. From then on the process's
@@ -7,8 +7,10 @@
 //! * **Syscall user dispatch** (`PR_SET_SYSCALL_USER_DISPATCH`): the thread's system calls, even the return from a signal handler, raise
 //!   SIGSYS as long as a byte of the program's says so. No sample may be taken then: the thread's clocks stop, the sample signal is
 //!   blocked, and none of our functions makes a system call in it. Threads and children that it makes are free.
+//! * A **tracer** (`PTRACE_TRACEME`, as programs do that want to know whether a debugger has them): each signal stops the thread until its parent lets it
+//!   go on, which the sampler does and no shell or launcher. Under any other parent, the thread's clocks end.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_long};
 
 use rsys_wire::adopt::SAMPLE_SIGNAL;
 use rsys_wire::layout::Counter;
@@ -24,6 +26,7 @@ use crate::state;
 use crate::state::deferred;
 use crate::sys;
 use crate::sys::calls;
+use crate::target::debugger;
 
 /// From include/uapi/linux/prctl.h.
 const PR_SET_SYSCALL_USER_DISPATCH: c_int = 59;
@@ -47,6 +50,28 @@ pub fn prctl(option: c_int, [a, b, _, d]: [u64; 4], call: impl FnOnce() -> i64) 
         }
         _ => call(),
     }
+}
+
+/// Makes the program's call `ptrace(request, …)`.
+pub fn ptrace(request: c_long, call: impl FnOnce() -> c_long) -> c_long {
+    // In a child after vfork the words are the parent's.
+    let is_ours = state::is_active() && state::is_own_process() && !calls::is_dispatched();
+    if request as u32 != libc::PTRACE_TRACEME || !is_ours || debugger::is_sampler(sys::getppid()) {
+        return call();
+    }
+    deferred::start();
+    let Some(slot) = words::own_slot() else {
+        return call();
+    };
+    slot.clock.pause();
+    let result = call();
+    if result < 0 {
+        slot.clock.go_on();
+    } else {
+        slot.clock.stop();
+        counters::count(Counter::ThreadsTraced, 1);
+    }
+    result
 }
 
 fn without_counter(call: impl FnOnce() -> i64) -> i64 {

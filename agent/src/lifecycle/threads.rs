@@ -186,6 +186,7 @@ pub fn begin_deferred(slot: *mut Slot, began_ns: u64) {
         state.clock.prepare()
     };
     adopt::record_start(state, clock, began_ns);
+    Slot::vacate(slot);
     state.clock.start_perf();
 }
 
@@ -241,20 +242,21 @@ fn end_current(bottom: Option<Registers>) {
     let Some(state) = (unsafe { slot.as_mut() }) else {
         return;
     };
-    if state::is_confined() {
-        // What would have to be done may be forbidden. The slot stays the thread's until another looks whether that is gone.
+    let is_active = state::is_active();
+    // Signals that come from here on find the slot occupied and do nothing. Once the clocks are stopped none is on its way: the
+    // kernel hands out what it has for a thread before the thread returns from a system call.
+    if state::is_confined() || (is_active && !Slot::occupy(slot)) {
+        // What would have to be done may be forbidden, or the thread that ends the process has the slot.
+        // It stays the thread's until another looks whether that is gone.
         state.adopted.store(true, Ordering::Relaxed);
         words::set_slot(std::ptr::null_mut());
         return;
     }
-    if !state::is_active() {
+    if !is_active {
         state.clock.stop();
         state.counters.close();
         return give_back(state);
     }
-    // Signals that come from here on find the slot occupied and do nothing. Once the clocks are stopped none is on its way: the
-    // kernel hands out what it has for a thread before the thread returns from a system call.
-    Slot::occupy(slot);
     let cpu_time_ns = state.clock.cpu_ns_at_end(sys::boottime_ns());
     let tail = state.clock.unsampled_periods(cpu_time_ns);
     tail::account_for_tail(state, tail, bottom);

@@ -17,6 +17,7 @@ pub fn start_recording(slot: &mut Slot, prepare: impl FnOnce(&mut ThreadClock) -
     let time_ns = sys::boottime_ns();
     record_start(slot, clock, time_ns);
     slot.clock.start(time_ns);
+    Slot::vacate(slot);
     // Who takes the clocks from all threads has seen these, or we see that.
     fence(Ordering::SeqCst);
     if !state::is_active() {
@@ -34,6 +35,7 @@ pub fn record_other(slot: &mut Slot) {
     let time_ns = sys::boottime_ns();
     record_start_of(slot, clock, time_ns, &sys::name_of_thread(tid));
     slot.clock.start(time_ns);
+    Slot::vacate(slot);
     counters::count(Counter::ThreadsAdopted, 1);
 }
 

@@ -4,7 +4,7 @@
 //! clock, its stack buffers and its alternate signal stack.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rsys_wire::handshake::HelloKind;
 use rsys_wire::layout::Counter;
@@ -18,6 +18,7 @@ use crate::code::object::Object;
 use crate::sampling::buffers::StackBuffers;
 use crate::sampling::python::ThreadFrames;
 use crate::sampling::seen::MOST_NEW;
+use crate::sampling::words;
 use crate::signals::believed::Beliefs;
 use crate::state;
 use crate::sys;
@@ -27,7 +28,8 @@ const PAGE: usize = 4096;
 const FIRST_RINGS: u32 = 8;
 const MOST_RINGS: u32 = 1024;
 
-/// One thread's state, made of its owners' parts. Only the thread that owns it (and its signal handler) touches it.
+/// One thread's state, made of its owners' parts. Only the thread that owns it (and its signal handler) touches it, and the thread that ends the
+/// process, each while it has it; see [`Slot::occupy`].
 #[derive(Debug)]
 #[repr(C)]
 pub struct Slot {
@@ -95,20 +97,14 @@ impl Slot {
 
     /// Takes the slot for a sample or for its end, until [`Slot::vacate`]. False when an interrupted
     /// sample holds it: perf's SIGTRAP is never blocked (see [`crate::clocks::perf`]), so it may come in the
-    /// middle of one.
+    /// middle of one. False as well while another thread has it, because it ends the process, and while its thread begins.
     ///
     /// # Signal safety
-    /// One load, one store.
+    /// One atomic operation.
     #[inline]
     pub fn occupy(slot: *const Slot) -> bool {
         // SAFETY: slots are never unmapped.
-        let busy = unsafe { &(*slot).busy };
-        let free = !busy.load(Ordering::Relaxed);
-        if free {
-            busy.store(true, Ordering::Relaxed);
-            compiler_fence(Ordering::SeqCst);
-        }
-        free
+        !unsafe { (*slot).busy.swap(true, Ordering::Acquire) }
     }
 
     /// Lets the next sample have the slot. Not by `Drop`: that would bring unwinding into the handler.
@@ -117,9 +113,8 @@ impl Slot {
     /// One store.
     #[inline]
     pub fn vacate(slot: *const Slot) {
-        compiler_fence(Ordering::SeqCst);
         // SAFETY: slots are never unmapped.
-        unsafe { (*slot).busy.store(false, Ordering::Relaxed) };
+        unsafe { (*slot).busy.store(false, Ordering::Release) };
     }
 
     /// Notes a period of perf's clock that ended while a sample was under way, for [`Slot::take_merged`].
@@ -225,7 +220,7 @@ pub fn look_up(value: *mut c_void) -> Option<*mut Slot> {
     (known && unsafe { &*slot }.active.load(Ordering::Relaxed)).then_some(slot)
 }
 
-/// Takes a slot whose ring exists already.
+/// Takes a slot whose ring exists already. It is occupied until its thread has begun.
 ///
 /// # Signal safety
 /// Atomics and stores into the slot.
@@ -244,7 +239,7 @@ pub fn claim_existing() -> Option<*mut Slot> {
     state.python.reset();
     state.inherited_signals = Beliefs::NONE;
     state.from_dispatched = false;
-    state.busy.store(false, Ordering::Relaxed);
+    state.busy.store(true, Ordering::Relaxed);
     state.merged.store(0, Ordering::Relaxed);
     state.adopted.store(false, Ordering::Relaxed);
     state.blocked_before.store(false, Ordering::Relaxed);
@@ -263,6 +258,27 @@ pub fn for_each_active(mut what: impl FnMut(&Slot)) {
         if slot.active.load(Ordering::Relaxed) {
             what(slot);
         }
+    });
+}
+
+/// Does something with every slot that another thread has, while that takes no sample and does not end.
+///
+/// # Signal safety
+/// Walks an immutable list; atomics.
+pub fn for_each_other(mut what: impl FnMut(&mut Slot)) {
+    let own = words::slot();
+    POOL.for_each(|slot| {
+        let slot = slot.cast::<Slot>();
+        // SAFETY: slots are never unmapped.
+        let is_active = || unsafe { (*slot).active.load(Ordering::Acquire) };
+        if slot == own || !is_active() || !Slot::occupy(slot) {
+            return;
+        }
+        if is_active() {
+            // SAFETY: nobody else has it until it is vacated.
+            what(unsafe { &mut *slot });
+        }
+        Slot::vacate(slot);
     });
 }
 

@@ -113,6 +113,7 @@ ours: [
         getpid() = SYS_getpid;
         getppid() = SYS_getppid;
         gettid() = SYS_gettid;
+        madvise(address, bytes, advice) = SYS_madvise;
         memfd_create(name, flags) = SYS_memfd_create;
         mmap(address, bytes, protection, flags, fd, offset) = SYS_mmap;
         mprotect(address, bytes, protection) = SYS_mprotect;
@@ -151,7 +152,7 @@ ours: [
 ]
 the_c_librarys: [
     Library {
-        SYS_brk SYS_getrandom SYS_madvise SYS_mremap SYS_newfstatat
+        SYS_brk SYS_getrandom SYS_mremap SYS_newfstatat
     }
     Threads {
         SYS_clone SYS_clone3 SYS_exit SYS_rseq SYS_set_robust_list

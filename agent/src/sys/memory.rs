@@ -66,6 +66,12 @@ pub unsafe fn share_in_place(base: *mut u8, bytes: usize, fd: c_int) -> Result<*
     checked(made).map(|_| base)
 }
 
+/// Leaves memory out of core files.
+pub fn leave_out_of_core(base: *mut u8, bytes: usize) {
+    // SAFETY: changes nothing but what the kernel writes when the process dies.
+    unsafe { calls::madvise(address(base), bytes as u64, libc::MADV_DONTDUMP as u64) };
+}
+
 /// Makes memory inaccessible.
 ///
 /// # Safety

@@ -12,6 +12,9 @@ use crate::target::environment::Environment;
 /// Words that the names of debuggers contain: gdb, rocgdb, cuda-gdb, gdbserver, lldb, lldb-server.
 const DEBUGGERS: [&[u8]; 2] = [b"gdb", b"lldb"];
 
+/// What the kernel leaves of the sampler's names, in 15 bytes: rsys-sample, rocprof-sys-sample, omnitrace-sample.
+const SAMPLERS: [&[u8]; 2] = [b"sys-sam", b"omnitrace-sam"];
+
 /// Whether anybody traces this process.
 pub fn is_traced() -> bool {
     tracer() != 0
@@ -34,6 +37,15 @@ fn is_name_of_debugger(name: &[u8]) -> bool {
 
 /// Whether this process, if there is one, is a debugger by its name.
 fn is_debugger(pid: u32) -> bool {
+    is_called(pid, &DEBUGGERS)
+}
+
+/// Whether this process, if there is one, is a sampler by its name.
+pub fn is_sampler(pid: u32) -> bool {
+    is_called(pid, &SAMPLERS)
+}
+
+fn is_called(pid: u32, words: &[&[u8]]) -> bool {
     if pid == 0 {
         return false;
     }
@@ -43,7 +55,8 @@ fn is_debugger(pid: u32) -> bool {
         return false;
     };
     let length = sys::read_file(path, &mut name);
-    is_name_of_debugger(name.get(..length).unwrap_or(&[]))
+    let name = name.get(..length).unwrap_or(&[]);
+    words.iter().any(|word| contains(name, word))
 }
 
 /// Whether Valgrind executes this program, judged by the library that all its tools preload.

@@ -153,6 +153,7 @@ reals! {
     swapcontext = "swapcontext": fn() -> c_int;
     clone = "clone": fn(StartOfClone, *mut c_void, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_int;
     prctl = "prctl": fn(c_int, u64, u64, u64, u64) -> c_int;
+    ptrace = "ptrace": fn(c_long, u64, u64, u64) -> c_long;
     syscall = "syscall": fn(c_long, u64, u64, u64, u64, u64, u64) -> c_long;
     exit_at_once = "_exit": fn(c_int) -> !;
     quick_exit = "quick_exit": fn(c_int) -> !;

@@ -109,7 +109,7 @@ impl ProcessSummary {
     pub fn warning(&self) -> Option<String> {
         const LEAST_PERCENT: f64 = 60.0;
         const LEAST_EXPECTED: f64 = 100.0;
-        let without_clock = self.clockless().or_else(|| self.dispatched());
+        let without_clock = self.clockless().or_else(|| self.left_alone());
         if let Some(text) = without_clock.or_else(|| self.few_signals()) {
             return Some(format!("warning: {text}"));
         }
@@ -166,20 +166,31 @@ impl ProcessSummary {
         ))
     }
 
-    /// Says so when threads were not sampled because the program handled their system calls.
-    fn dispatched(&self) -> Option<String> {
-        let threads = self.counts.counter(Counter::ThreadsDispatched);
+    /// Says so when threads were not sampled because the program handled their system calls, or had them traced.
+    fn left_alone(&self) -> Option<String> {
+        let causes = [
+            (
+                Counter::ThreadsDispatched,
+                "while the program handled the system calls itself (PR_SET_SYSCALL_USER_DISPATCH)",
+            ),
+            (
+                Counter::ThreadsTraced,
+                "from the moment on at which the program asked its parent to trace it (PTRACE_TRACEME): each sample would have stopped it",
+            ),
+        ];
+        let (threads, cause) = causes.into_iter().find_map(|(counter, cause)| {
+            let threads = self.counts.counter(counter);
+            (threads > 0).then_some((threads, cause))
+        })?;
         let were = if threads == 1 {
             "thread was"
         } else {
             "threads were"
         };
-        (threads > 0).then(|| {
-            format!(
-                "pid {} ({}): {threads} {were} not sampled while the program handled the system calls itself (PR_SET_SYSCALL_USER_DISPATCH)",
-                self.pid, self.name
-            )
-        })
+        Some(format!(
+            "pid {} ({}): {threads} {were} not sampled {cause}",
+            self.pid, self.name
+        ))
     }
 
     /// What was left out because the user asked for less, for the line.

@@ -217,6 +217,12 @@ fn causes_of_milliseconds_have_the_time_that_they_took() -> TestResult {
                 .with_context(|| format!("{stack:?}, {milliseconds} ms"))?;
         }
     }
+    for stack in [Stack::Debian12, Stack::Wheel54] {
+        for arguments in [["200", "0.5"], ["150", "1"], ["100", "2"], ["60", "5"]] {
+            python_functions_have_the_time_that_they_took(stack, arguments)
+                .with_context(|| format!("{stack:?}, Python, {} ms", arguments[1]))?;
+        }
+    }
     Ok(())
 }
 
@@ -248,7 +254,8 @@ fn causes_have_their_time(stack: Stack, arguments: [&str; 2]) -> TestResult {
         &expected,
         &[
             ("computes", HOST, &["computes"]),
-            ("sleeps", HOST, &["sleeps"]),
+            ("sleeps", HOST, &["sleeps (hip_causes"]),
+            ("locks", HOST, &["locks"]),
             ("copies", &["blocking_copy"], &["hipMemcpy"]),
             ("awaits", &["event", "launch"], &["waits_for_event"]),
             ("follows", &["host_function", "launch"], &["waits_for_host"]),
@@ -296,15 +303,15 @@ fn runtimes_of_parallel_programs_have_the_time_that_they_took() -> TestResult {
 }
 
 /// What waits for the GPU from Python: no compiled program names the lines.
-fn python_functions_have_the_time_that_they_took(stack: Stack, library: &str) -> TestResult {
+fn python_functions_have_the_time_that_they_took(stack: Stack, arguments: [&str; 2]) -> TestResult {
     skip_if_missing!(stack.missing_to_build());
     let machine = Machine::new(stack)?.config(MACHINE)?;
     let script = workspace_dir().join("tests/workloads/gpu/hip_causes.py");
     let program = Invocation::new("/usr/bin/python3")
         .arg(&script)
-        .arg(library)
+        .arg("libamdhip64.so.5")
         .arg(code_object("gfx90a")?)
-        .args(["10", "30"]);
+        .args(arguments);
     let outcome = Run::new()
         .options(["-I", "rocm", "--realtime", "-f", "1000"])
         .command(machine.run(program))
@@ -314,30 +321,30 @@ fn python_functions_have_the_time_that_they_took(stack: Stack, library: &str) ->
     let gaps = answer("gaps", &outcome.files())?;
     let device = &gaps["runs"][0]["devices"][0];
     let expected = expected(&outcome, &truth, user_of(&truth)?)?;
-    let computes: Case<'_> = ("computes", HOST, &["computes (hip_causes.py:"]);
+    let of_host: [Case<'_>; 3] = [
+        ("computes", HOST, &["computes (hip_causes.py:"]),
+        ("sleeps", HOST, &["sleeps (hip_causes.py:"]),
+        ("locks", HOST, &["locks (hip_causes.py:"]),
+    ];
     // What Python finds in HIP 5.2 by itself passes the profiler by: there are no calls.
     if stack == Stack::Debian12 {
-        return judge(device, &expected, &[computes]);
+        return judge(device, &expected, &of_host);
     }
-    judge(
-        device,
-        &expected,
-        &[
-            computes,
-            ("copies", &["blocking_copy"], &["hipMemcpy"]),
-            ("waited", &["synchronisation"], &["hipDeviceSynchronize"]),
-        ],
-    )
+    let of_calls: [Case<'_>; 2] = [
+        ("copies", &["blocking_copy"], &["hipMemcpy"]),
+        ("waited", &["synchronisation"], &["hipDeviceSynchronize"]),
+    ];
+    judge(device, &expected, &[&of_host[..], &of_calls].concat())
 }
 
 #[test]
 fn debian12_names_python_functions() -> TestResult {
-    python_functions_have_the_time_that_they_took(Stack::Debian12, "libamdhip64.so.5")
+    python_functions_have_the_time_that_they_took(Stack::Debian12, ["10", "30"])
 }
 
 #[test]
 fn wheel54_names_python_functions() -> TestResult {
-    python_functions_have_the_time_that_they_took(Stack::Wheel54, "libamdhip64.so.5")
+    python_functions_have_the_time_that_they_took(Stack::Wheel54, ["10", "30"])
 }
 
 /// The thread that feeds the GPU waits for the interpreter's lock: who holds it is named by its thread and its line.

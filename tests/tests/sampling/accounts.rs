@@ -13,13 +13,13 @@ fn weighted(outcome: &Outcome, name: &str) -> f64 {
     mine.map(|summary| summary.weighted as f64).sum()
 }
 
-/// Many processes of 5 ms each: most of them see one tick, or none.
-fn short_processes(frequency: u32, way: &str, count: u32) -> TestResult {
+/// Many processes of 5 ms each: most of them see one tick, or none. `threads` says how many threads use that time each, and are still there at the end.
+fn short_processes(frequency: u32, way: &str, count: u32, threads: u32) -> TestResult {
     let scratch = Scratch::new("brief")?;
     let sum = scratch.path().join("sum");
     let program = workload("brief").build()?;
     let line = format!(
-        "i=0; while [ $i -lt {count} ]; do {} 0.005 {way}; i=$((i+1)); done",
+        "i=0; while [ $i -lt {count} ]; do {} 0.005 {way} {threads}; i=$((i+1)); done",
         program.display()
     );
     let outcome = Run::new()
@@ -34,10 +34,11 @@ fn short_processes(frequency: u32, way: &str, count: u32) -> TestResult {
     assert_eq!(used.len(), count as usize, "{}", outcome.story());
     let rate = f64::from(frequency);
     // What the loader does before we are there is not ours to sample; what the program does in `main` is.
-    let least = rate * 0.005 * f64::from(count);
+    let lives = f64::from(count * threads.max(1));
+    let least = rate * 0.005 * lives;
     let most = rate * used.iter().sum::<f64>();
     // The first expiry is anywhere in the first period: whether a process has one sample more is a coin's toss.
-    let spread = 3.5 * (0.25 * f64::from(count)).sqrt();
+    let spread = 3.5 * (0.25 * lives).sqrt();
     let weight = weighted(&outcome, "brief");
     assert!(
         weight > least - spread && weight < most + spread,
@@ -48,9 +49,10 @@ fn short_processes(frequency: u32, way: &str, count: u32) -> TestResult {
 
 #[test]
 fn short_processes_count() -> TestResult {
-    short_processes(100, "return", 200)?;
+    short_processes(100, "return", 200, 0)?;
     for way in ["return", "exit", "_exit", "quick_exit", "thread"] {
-        short_processes(300, way, 100)?;
+        short_processes(300, way, 100, 0)?;
+        short_processes(300, way, 10, 10)?;
     }
     Ok(())
 }

@@ -12,6 +12,8 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -86,6 +88,29 @@ __attribute__((noinline)) static void sleeps(long long duration_ns)
 {
     timespec time = {duration_ns / 1000000000, duration_ns % 1000000000};
     nanosleep(&time, nullptr);
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static sem_t wanted, taken;
+
+// Has the mutex for so long whenever that is wanted.
+static void *keeps(void *duration_ns)
+{
+    for (;;) {
+        while (sem_wait(&wanted))
+            ;
+        pthread_mutex_lock(&mutex);
+        sem_post(&taken);
+        sleeps(*(long long *)duration_ns);
+        pthread_mutex_unlock(&mutex);
+    }
+    return nullptr;
+}
+
+__attribute__((noinline)) static void locks()
+{
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
 }
 
 // Pageable memory: the runtime moves it in parts through memory of its own.
@@ -175,6 +200,11 @@ int main(int argc, char **argv)
     LAUNCH(1, spin);
     HIP(hipStreamSynchronize(streams[1]));
     HIP(hipSetDevice(0));
+    pthread_t keeper;
+    sem_init(&wanted, 0, 0);
+    sem_init(&taken, 0, 0);
+    if (pthread_create(&keeper, nullptr, keeps, &duration_ns))
+        return 1;
     SPAN("copies", copies(large, host));
     if (argc > 3) {
         void *library = dlopen(argv[3], RTLD_NOW | RTLD_LOCAL);
@@ -188,6 +218,9 @@ int main(int argc, char **argv)
     for (int round = 0; round < rounds || wants_more(); round++) {
         SPAN("computes", computes(duration_ns));
         SPAN("sleeps", sleeps(duration_ns));
+        sem_post(&wanted);
+        sem_wait(&taken);
+        SPAN("locks", locks());
         SPAN("copies", copies(large, host));
         waits_for_event(event);
         wait_for_gpu();

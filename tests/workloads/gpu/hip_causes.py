@@ -4,9 +4,10 @@ Arguments: HIP's library, code object, rounds, milliseconds. Prints times as hip
 """
 import ctypes
 import sys
+import threading
 import time
 
-library, code_object, rounds, milliseconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+library, code_object, rounds, milliseconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 hip = ctypes.CDLL(library)
 LARGE = 32 << 20
 FROM_DEVICE = 2
@@ -51,13 +52,26 @@ def launches(kernel, arguments):
 
 
 def computes():
-    end = time.thread_time_ns() + milliseconds * 1_000_000
+    end = time.thread_time_ns() + int(milliseconds * 1e6)
     while time.thread_time_ns() < end:
-        sum(range(20_000))
+        sum(range(2_000))
 
 
 def sleeps():
     time.sleep(milliseconds / 1000)
+
+
+def keeps(lock, wanted, taken):
+    while True:
+        wanted.acquire()
+        with lock:
+            taken.release()
+            time.sleep(milliseconds / 1000)
+
+
+def locks(lock):
+    lock.acquire()
+    lock.release()
 
 
 def copies(host, device):
@@ -79,6 +93,8 @@ def main():
     check(hip.hipMalloc(ctypes.byref(data), ctypes.c_size_t(4096)))
     check(hip.hipMalloc(ctypes.byref(large), ctypes.c_size_t(LARGE)))
     host = ctypes.create_string_buffer(LARGE)
+    lock, wanted, taken = threading.Lock(), threading.Semaphore(0), threading.Semaphore(0)
+    threading.Thread(target=keeps, args=(lock, wanted, taken), daemon=True).start()
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(data))
     held("copies", copies, host, large)
     for _ in range(rounds):
@@ -86,6 +102,10 @@ def main():
         held("computes", computes)
         launches(kernel, arguments)
         held("sleeps", sleeps)
+        launches(kernel, arguments)
+        wanted.release()
+        taken.acquire()
+        held("locks", locks, lock)
         launches(kernel, arguments)
         held("copies", copies, host, large)
     launches(kernel, arguments)

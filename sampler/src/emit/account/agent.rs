@@ -17,7 +17,7 @@ pub struct AgentCounts {
 }
 
 /// The process-wide counters and their names in the trace.
-pub const COUNTER_NAMES: [(Counter, &str); 29] = [
+pub const COUNTER_NAMES: [(Counter, &str); 30] = [
     (Counter::ThreadsSampled, "threads_sampled"),
     (Counter::ThreadsWithoutRing, "threads_without_ring"),
     (Counter::ThreadsWithoutTimer, "threads_without_timer"),
@@ -47,6 +47,7 @@ pub const COUNTER_NAMES: [(Counter, &str); 29] = [
     (Counter::EventsWithoutRing, "events_without_ring"),
     (Counter::ThreadsDispatched, "threads_dispatched"),
     (Counter::GpuNotAskedFor, "gpu_not_asked_for"),
+    (Counter::ThreadsTraced, "threads_traced"),
 ];
 
 impl AgentCounts {
