@@ -48,14 +48,15 @@ pub fn account() {
     counters::set_counter(Counter::CpuTime, announcement::cpu_time_ns());
     // No handler of the program may leave this by a jump.
     without_signals(|| {
-        if let Some(slot) = words::own_slot()
-            && Slot::occupy(slot)
-        {
+        let mut own = words::own_slot().filter(|slot| Slot::occupy(*slot));
+        if let Some(slot) = &mut own {
             account_of(slot, sys::thread_cpu_ns());
             threads::put_name(slot);
-            Slot::vacate(slot);
         }
         slots::for_each_other(|slot| account_of(slot, sys::cpu_ns_of_thread(slot.clock.tid)));
+        if let Some(slot) = own {
+            Slot::vacate(slot);
+        }
     });
 }
 

@@ -37,15 +37,15 @@ fn is_name_of_debugger(name: &[u8]) -> bool {
 
 /// Whether this process, if there is one, is a debugger by its name.
 fn is_debugger(pid: u32) -> bool {
-    is_called(pid, &DEBUGGERS)
+    is_called(pid, is_name_of_debugger)
 }
 
 /// Whether this process, if there is one, is a sampler by its name.
 pub fn is_sampler(pid: u32) -> bool {
-    is_called(pid, &SAMPLERS)
+    is_called(pid, |name| SAMPLERS.iter().any(|word| contains(name, word)))
 }
 
-fn is_called(pid: u32, words: &[&[u8]]) -> bool {
+fn is_called(pid: u32, is_such: impl Fn(&[u8]) -> bool) -> bool {
     if pid == 0 {
         return false;
     }
@@ -55,8 +55,7 @@ fn is_called(pid: u32, words: &[&[u8]]) -> bool {
         return false;
     };
     let length = sys::read_file(path, &mut name);
-    let name = name.get(..length).unwrap_or(&[]);
-    words.iter().any(|word| contains(name, word))
+    is_such(name.get(..length).unwrap_or(&[]))
 }
 
 /// Whether Valgrind executes this program, judged by the library that all its tools preload.

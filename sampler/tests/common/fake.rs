@@ -154,13 +154,18 @@ pub fn boot_time_ns() -> u64 {
 
 /// Writes the module that all played stacks lie in.
 pub fn put_module(ring: &Producer<'_>, time_ns: u64) {
+    put_module_of(ring, time_ns, b"/opt/played/libwork.so");
+}
+
+/// The same with this path.
+pub fn put_module_of(ring: &Producer<'_>, time_ns: u64, path: &[u8]) {
     let module = Module {
         time_ns,
         start: MODULE_START,
         end: MODULE_START + 0x10_0000,
         bias: MODULE_START,
         build_id: b"\x01\x02\x03",
-        path: b"/opt/played/libwork.so",
+        path,
     };
     assert!(record::put_module(ring, &module));
 }

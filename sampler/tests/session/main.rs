@@ -47,6 +47,7 @@ fn plays_the_agent() {
             agent.announce();
             std::thread::sleep(Duration::from_millis(50));
         }
+        "ours" => within_the_profiler(),
         "exec" => exec(),
         "hostile" => hostile::hostile(),
         "noise" => hostile::noise(),
@@ -105,6 +106,33 @@ fn work(ended: bool) -> FakeAgent {
         put_end(&first, base + 102 * MILLISECOND, 40 * MILLISECOND, "main");
     }
     agent
+}
+
+/// A sample that met nothing but the agent.
+fn within_the_profiler() {
+    let agent = FakeAgent::new(1, 1, RING_WORDS);
+    agent.announce();
+    let base = fake::boot_time_ns();
+    let ring = agent.ring(0);
+    put_start(&ring, base, std::process::id(), "main");
+    fake::put_module_of(&ring, base, b"/opt/played/librsys_agent.so");
+    let time_ns = base + 10 * MILLISECOND;
+    assert!(record::put_sample(&ring, time_ns, 1, 0, 0, &[at(0x100)]));
+    put_end(&ring, time_ns, 10 * MILLISECOND, "main");
+}
+
+/// Perfetto counts empty call stacks as errors.
+#[test]
+fn no_stack_is_empty() {
+    let folder = Folder::new("ours");
+    let output = sampler(&folder)
+        .args(["-f", "100", "--min-samples", "1", "--"])
+        .args(fake_command("ours"))
+        .output()
+        .unwrap();
+    let trace = Trace::read(&folder.traces()[0]);
+    assert_eq!(trace.samples.len(), 1, "{}", stderr(&output));
+    assert_eq!(trace.samples[0].3, ["[rsys]"]);
 }
 
 /// What [`work`] paints at 100 Hz.

@@ -29,7 +29,9 @@ fn programs_that_want_to_be_traced_go_on() -> TestResult {
 
 #[test]
 fn children_of_a_shell_that_want_to_be_traced_are_not_stopped_by_samples() -> TestResult {
-    let program = workload("traced").flags(["-O1", "-g", "-pthread"]).build()?;
+    let program = workload("traced")
+        .flags(["-O1", "-g", "-pthread"])
+        .build()?;
     for (who, clock) in [("asks", "auto"), ("asks", "perf"), ("by_number", "timer")] {
         let line = format!("{} {who}; echo $?", program.display());
         let outcome = Run::new()

@@ -48,6 +48,9 @@ impl Drawing {
         shown.start(&learned.frames, mark.as_slice());
         let stacks = (&ring.stack, &ring.python);
         let unpaired = show(shown, stacks, (flags, python), learned, tools.run.python);
+        if shown.frames.is_empty() {
+            shown.push(&learned.frames, &[learned.marks.profiler]);
+        }
         if let Some(flags) = python {
             self.tally.python.count(flags);
             self.tally.python.unpaired_frames += unpaired as u64;

@@ -339,6 +339,8 @@ pub struct StackMarks {
     pub broken: FrameId,
     /// Only Python is wanted, and there is none.
     pub no_python: FrameId,
+    /// There is nothing but code of the profiler's own, which is not shown.
+    pub profiler: FrameId,
 }
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ impl Learned {
                 truncated: frames.pseudo_frame("[truncated]"),
                 broken: frames.pseudo_frame("[broken]"),
                 no_python: frames.pseudo_frame("[no Python]"),
+                profiler: frames.pseudo_frame("[rsys]"),
             },
             frames,
             events: EventTables::default(),
