@@ -254,7 +254,7 @@ fn causes_have_their_time(stack: Stack, arguments: [&str; 2]) -> TestResult {
         &expected,
         &[
             ("computes", HOST, &["computes"]),
-            ("sleeps", HOST, &["sleeps (hip_causes"]),
+            ("sleeps", HOST, &["sleeps"]),
             ("locks", HOST, &["locks"]),
             ("copies", &["blocking_copy"], &["hipMemcpy"]),
             ("awaits", &["event", "launch"], &["waits_for_event"]),
