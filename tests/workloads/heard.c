@@ -1,5 +1,6 @@
-/* Says which signals it gets, one line each, until SIGTERM: heard [setsid|own-group|handlers]. With `handlers` they interrupt work;
- * without, they are waited for. `setsid` and `own-group` leave the process group before. */
+/* Says which signals it gets, one line each, until SIGTERM: heard [setsid|own-group|handlers|values]. With `handlers` they interrupt work;
+ * without, they are waited for. `setsid` and `own-group` leave the process group before. With `values`, it waits for all signals, and says
+ * their numbers and what was sent along. */
 #include "work.h"
 #include <signal.h>
 
@@ -24,8 +25,24 @@ static void say(int signal) {
     if (write(STDOUT_FILENO, name, strlen(name)) < 0 || signal == SIGTERM) _exit(0);
 }
 
+static void values(void) {
+    sigset_t set;
+    siginfo_t info;
+    sigfillset(&set);
+    CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
+    printf("ready %d\n", getpid());
+    fflush(stdout);
+    for (;;) {
+        CHECK(sigwaitinfo(&set, &info) > 0);
+        if (info.si_signo == SIGTERM) exit(0);
+        printf("%d %d\n", info.si_signo, info.si_code == SI_QUEUE ? info.si_value.sival_int : -1);
+        fflush(stdout);
+    }
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
+    if (strcmp(mode, "values") == 0) values();
     sigset_t set;
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof watched / sizeof *watched; i++) sigaddset(&set, watched[i]);

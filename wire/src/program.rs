@@ -130,7 +130,7 @@ impl fmt::Display for Obstacle {
             Self::Root => "runs in a root folder of its own, without librsys_agent.so in it",
             Self::Environment => "was started with an emptied environment",
             Self::Preload => "was started with another LD_PRELOAD",
-            Self::Access => "runs as a user who cannot read librsys_agent.so",
+            Self::Access => "runs as a user or in a sandbox that may not read librsys_agent.so",
             Self::NoRoom => {
                 "was started with so many arguments and variables that the profiler's found no room beside them (ulimit -s makes more)"
             }

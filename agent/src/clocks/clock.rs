@@ -38,7 +38,10 @@ pub fn wants_perf() -> bool {
     match state::settings().clock {
         ClockChoice::Timer => false,
         ClockChoice::Perf => true,
-        ClockChoice::Auto => !FEW_PERF.load(Ordering::Relaxed) || is_far_above_the_tick(),
+        // Below the tick, the timer's samples say more of the kernel's time than perf's would.
+        ClockChoice::Auto => {
+            is_above_the_tick() && (!FEW_PERF.load(Ordering::Relaxed) || is_far_above_the_tick())
+        }
     }
 }
 

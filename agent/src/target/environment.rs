@@ -49,6 +49,10 @@ static ARGUMENTS: AtomicPtr<*const c_char> = AtomicPtr::new(std::ptr::null_mut()
 #[unsafe(link_section = ".data")]
 static VARIABLES: AtomicPtr<*const c_char> = AtomicPtr::new(std::ptr::null_mut());
 
+unsafe extern "C" {
+    static mut environ: *const *const c_char;
+}
+
 /// The two vectors.
 #[derive(Debug)]
 pub struct Environment<'a> {
@@ -148,9 +152,6 @@ impl<'a> Environment<'a> {
 
     /// The vectors of the program, found from libc's `environ`.
     pub fn find() -> Self {
-        unsafe extern "C" {
-            static environ: *const *const c_char;
-        }
         // SAFETY: libc sets it before any constructor of ours or others runs.
         let variables = unsafe { environ };
         // The kernel puts the argument count, the arguments and a null pointer in front of the
@@ -266,30 +267,69 @@ impl<'a> Environment<'a> {
 
     /// Takes the agent out of the environment, so that programs started from here run without it.
     ///
-    /// Edits in place: the variables belong to the program, which has not started yet.
+    /// The C library gets a vector without our variables. In the kernel's they become empty strings: programs and runtimes that know its place, as Go's, look
+    /// for the auxiliary vector behind its end, which is copied too.
     pub fn stop_following(&self) {
-        let mut kept = self.variables.cast_mut();
-        let mut next = self.variables;
-        loop {
-            // SAFETY: within the vector; the loader's vectors are writable.
-            let entry = unsafe { *next };
-            let Some(string) = c_string(entry) else { break };
-            next = next.wrapping_add(1);
-            let bytes = string.to_bytes();
-            let ours = [ENV_SESSION, ENV_SETTINGS].iter().any(|name| {
-                bytes
-                    .strip_prefix(name.as_bytes())
-                    .is_some_and(|rest| rest.first() == Some(&b'='))
+        let (all, auxiliary) = self.lengths();
+        let bytes = (all + auxiliary).wrapping_mul(size_of::<*const c_char>());
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let Ok(memory) = sys::mmap(bytes, flags, -1) else {
+            return;
+        };
+        let copy = memory.cast::<*const c_char>();
+        let mut kept = copy;
+        for number in 0..all {
+            let place = self.variables.wrapping_add(number).cast_mut();
+            // SAFETY: within the vector.
+            let entry = unsafe { *place };
+            let is_ours = c_string(entry).is_some_and(|string| {
+                let bytes = string.to_bytes();
+                let is_named = |name: &&str| {
+                    bytes
+                        .strip_prefix(name.as_bytes())
+                        .is_some_and(|rest| rest.first() == Some(&b'='))
+                };
+                [ENV_SESSION, ENV_SETTINGS].iter().any(is_named)
+                    || (bytes.starts_with(b"LD_PRELOAD=") && !without_agent(entry.cast_mut()))
             });
-            if ours || (bytes.starts_with(b"LD_PRELOAD=") && !without_agent(entry.cast_mut())) {
-                continue;
+            // SAFETY: the loader's vectors are writable, and the copy has room for all of them.
+            unsafe {
+                if is_ours {
+                    place.write(c"".as_ptr());
+                } else {
+                    kept.write(entry);
+                    kept = kept.wrapping_add(1);
+                }
             }
-            // SAFETY: `kept` never overtakes `next`.
-            unsafe { kept.write(entry) };
-            kept = kept.wrapping_add(1);
         }
-        // SAFETY: at or before the old terminator.
-        unsafe { kept.write(std::ptr::null()) };
+        // SAFETY: what lies behind the last variable was counted; nobody else reads the C library's pointer before the program has started.
+        unsafe {
+            kept.copy_from(self.variables.wrapping_add(all), auxiliary);
+            if environ == self.variables {
+                environ = copy;
+            }
+        }
+    }
+
+    /// How many variables there are, and words behind them: the null pointer, and where the kernel made the vector, the auxiliary vector (getauxval(3)).
+    fn lengths(&self) -> (usize, usize) {
+        const AUXILIARY_MAX: usize = 128;
+        // SAFETY: within the vector, up to its end.
+        let is_there =
+            |number: &usize| unsafe { !(*self.variables.wrapping_add(*number)).is_null() };
+        let all = (0..).take_while(is_there).count();
+        let key = |number: usize| {
+            let place = self.variables.wrapping_add(all + 1 + 2 * number);
+            guard::read_u64(place.addr() as u64)
+        };
+        let pairs =
+            (0..AUXILIARY_MAX).take_while(|number| key(*number).is_some_and(|key| key != 0));
+        let pairs = pairs.count();
+        // The kernel puts the arguments in front.
+        let arguments = raw_strings(self.arguments).count();
+        let is_kernels = self.arguments.wrapping_add(arguments + 1) == self.variables;
+        let is_whole = is_kernels && key(pairs) == Some(0);
+        (all, 1 + if is_whole { 2 * (pairs + 1) } else { 0 })
     }
 }
 

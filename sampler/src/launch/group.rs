@@ -138,6 +138,7 @@ mod tests {
     const INT: Sent = Sent {
         signal: libc::SIGINT,
         sender: 5,
+        value: None,
     };
     const FROM_ANOTHER: Sent = Sent { sender: 6, ..INT };
 

@@ -17,25 +17,50 @@ use super::witness::{Sent, Witness, is_from_a_process};
 use crate::os;
 use crate::procfs;
 
-const WATCHED: [Signal; 16] = [
-    Signal::SIGCHLD,
-    Signal::SIGINT,
-    Signal::SIGQUIT,
-    Signal::SIGTERM,
-    Signal::SIGHUP,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-    Signal::SIGALRM,
-    Signal::SIGCONT,
-    Signal::SIGWINCH,
-    Signal::SIGTSTP,
-    Signal::SIGTTIN,
-    Signal::SIGTTOU,
-    Signal::SIGXCPU,
-    Signal::SIGURG,
+/// The signals that are watched, beside all real-time signals: those that a process sends another. SIGPIPE is of our own output, and the signals of faults in
+/// memory are the standard library's.
+const WATCHED: [i32; 26] = [
+    libc::SIGCHLD,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGCONT,
+    libc::SIGWINCH,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGXCPU,
+    libc::SIGURG,
     // Of our own too large files; a failed write says the same.
-    Signal::SIGXFSZ,
+    libc::SIGXFSZ,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGPROF,
+    libc::SIGVTALRM,
+    libc::SIGSTKFLT,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGABRT,
+    libc::SIGFPE,
+    libc::SIGSYS,
 ];
+
+fn watched() -> SigSet {
+    let mut set = *SigSet::empty().as_ref();
+    for signal in WATCHED
+        .into_iter()
+        .chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+    {
+        // SAFETY: a valid set.
+        unsafe { libc::sigaddset(&raw mut set, signal) };
+    }
+    // SAFETY: made of numbers that the C library has taken.
+    unsafe { SigSet::from_sigset_t_unchecked(set) }
+}
 
 /// What the main loop should know after signals were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,8 +78,8 @@ pub struct Noticed {
 pub struct Signals {
     descriptor: SignalFd,
     original_mask: SigSet,
-    /// The last stop signal that we saw.
-    stop: Option<Signal>,
+    /// Whether a signal came that stops, and none that continues behind it.
+    is_stop_sent: bool,
     witness: Option<Witness>,
     comparison: Comparison,
 }
@@ -65,8 +90,7 @@ impl Signals {
     /// # Errors
     /// When the kernel has no descriptor for us.
     pub fn watch() -> Result<Self, Errno> {
-        let mut watched = SigSet::empty();
-        watched.extend(WATCHED);
+        let watched = watched();
         let mut original_mask = SigSet::empty();
         pthread_sigmask(
             SigmaskHow::SIG_BLOCK,
@@ -77,7 +101,7 @@ impl Signals {
         Ok(Self {
             descriptor: SignalFd::with_flags(&watched, flags)?,
             original_mask,
-            stop: None,
+            is_stop_sent: false,
             witness: None,
             comparison: Comparison::default(),
         })
@@ -99,27 +123,26 @@ impl Signals {
     pub fn read(&mut self, target: Option<Pid>) -> Noticed {
         let mut noticed = Noticed::default();
         while let Ok(Some(info)) = self.descriptor.read_signal() {
-            let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed()) else {
-                continue;
-            };
+            let signal = info.ssi_signo.cast_signed();
             match signal {
-                Signal::SIGCHLD => {
+                libc::SIGCHLD => {
                     noticed.child = true;
                     continue;
                 }
-                Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT => {
+                libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
                     noticed.ask_to_end = true;
                 }
-                Signal::SIGTSTP | Signal::SIGTTIN | Signal::SIGTTOU => self.stop = Some(signal),
-                Signal::SIGCONT => {
-                    self.stop = None;
+                libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => self.is_stop_sent = true,
+                libc::SIGCONT => {
+                    self.is_stop_sent = false;
                     noticed.continued = true;
                 }
                 _ => {}
             }
             let sent = Sent {
-                signal: signal as i32,
+                signal,
                 sender: info.ssi_pid.cast_signed(),
+                value: (info.ssi_code == libc::SI_QUEUE).then_some(info.ssi_ptr),
             };
             if let Some(target) = target
                 && is_from_another(info.ssi_code, sent.sender, target)
@@ -181,7 +204,7 @@ impl Signals {
     /// The target stopped. If what stopped it was meant for both, we stop as well, and a shell sees
     /// the job as stopped.
     pub fn target_stopped(&mut self) {
-        if self.stop.take().is_some() {
+        if std::mem::take(&mut self.is_stop_sent) {
             kill(Pid::this(), Signal::SIGSTOP).ok();
         }
     }
@@ -202,9 +225,16 @@ fn is_running(pid: i32) -> bool {
 /// Sends the target a signal that was meant for it. It may have ended by now, or changed its user:
 /// nothing to do about either.
 fn pass_on(sent: Sent, target: Pid) {
-    if let Ok(signal) = Signal::try_from(sent.signal) {
-        kill(target, signal).ok();
-    }
+    // SAFETY: numbers only.
+    unsafe {
+        match sent.value {
+            Some(value) => {
+                let sival_ptr = std::ptr::without_provenance_mut(value as usize);
+                libc::sigqueue(target.as_raw(), sent.signal, libc::sigval { sival_ptr })
+            }
+            None => libc::kill(target.as_raw(), sent.signal),
+        }
+    };
 }
 
 /// Whether a process sent the signal, other than the target itself; the terminal's come from the

@@ -21,8 +21,9 @@ use crate::os;
 
 /// Signals that one answer has room for: each of the standard ones, and some that queue.
 const MOST: usize = 64;
-/// Words of an answer: the time, and two for each signal.
-const WORDS: usize = 1 + 2 * MOST;
+/// Words of an answer: the time, and [`OF_ONE`] for each signal.
+const WORDS: usize = 1 + OF_ONE * MOST;
+const OF_ONE: usize = 4;
 
 /// A signal that somebody sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct Sent {
     pub signal: i32,
     /// Process id of the sender.
     pub sender: i32,
+    /// What it sent along (sigqueue(3)), if it did.
+    pub value: Option<u64>,
 }
 
 /// What the witness got since it was asked before.
@@ -97,10 +100,12 @@ impl Witness {
         // Nothing at all is the end.
         let looked_ns = words.next().ok_or(Errno::EPIPE)?;
         let mut sent = Vec::new();
-        while let (Some(signal), Some(sender)) = (words.next(), words.next()) {
+        let mut next = || Some([words.next()?, words.next()?, words.next()?, words.next()?]);
+        while let Some([signal, sender, code, value]) = next() {
             sent.push(Sent {
                 signal: signal as i32,
                 sender: sender as i32,
+                value: (code as i32 == libc::SI_QUEUE).then_some(value),
             });
         }
         Ok(Answer { looked_ns, sent })
@@ -175,13 +180,15 @@ unsafe fn answer(channel: RawFd, all: &libc::sigset_t) {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now);
         let mut info: libc::siginfo_t = std::mem::zeroed();
         while libc::sigtimedwait(&raw const *all, &raw mut info, &raw const at_once) > 0 {
-            if let (true, Some([signal, sender])) = (
+            if let (true, Some([signal, sender, code, value])) = (
                 is_from_a_process(info.si_code),
-                words.get_mut(count..count + 2),
+                words.get_mut(count..count + OF_ONE),
             ) {
                 *signal = info.si_signo as u64;
                 *sender = info.si_pid() as u64;
-                count += 2;
+                *code = info.si_code as u64;
+                *value = info.si_value().sival_ptr.addr() as u64;
+                count += OF_ONE;
             }
         }
         words[0] = os::nanoseconds(now);
@@ -245,6 +252,7 @@ mod tests {
         let sent = |signal: Signal| Sent {
             signal: signal as i32,
             sender,
+            value: None,
         };
         let mut answer = answer_of(&witness).sent;
         answer.sort_by_key(|sent| sent.signal);

@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use rsys_config::Closing;
+use rsys_wire::handshake::FollowChoice;
 
 use super::job_record::end_record;
 use super::merging;
@@ -69,6 +70,7 @@ pub fn serve(
     };
     let circumstances = Circumstances {
         warned: !missing.left_out.is_empty(),
+        follows_none: plan.agent.follow == FollowChoice::None,
         ..Circumstances::of(&plan.run, watch.unsampled.take())
     };
     let command = watch.target.pid().as_raw().unsigned_abs();

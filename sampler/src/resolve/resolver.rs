@@ -100,13 +100,6 @@ impl Resolver {
         }
     }
 
-    /// The base name of a module's path.
-    #[must_use]
-    pub fn module_name(&self, module: ModuleId) -> String {
-        self.get(module)
-            .map_or_else(|| "[unknown]".to_owned(), |module| module.name.clone())
-    }
-
     /// The frames at addresses of one module, in the order of `vaddrs`.
     ///
     /// An address is one of the ELF file's own address space (the program counter minus the load
@@ -162,7 +155,7 @@ impl Resolver {
             .memory_hits
             .fetch_add(hits as u64, Ordering::Relaxed);
 
-        // Held until the jobs are done, so that nobody else's `close_files` ends the threads under
+        // Held until the jobs are done, so that nobody else's `set_background` ends the threads under
         // them.
         let pool = (!missing.is_empty()).then(|| self.pool());
         if let Some(pool) = &pool {
@@ -216,13 +209,6 @@ impl Resolver {
             let stopped = self.lock_pool().take();
             drop(stopped);
         }
-    }
-
-    /// Closes all files and ends the threads, for when nothing is to be resolved for a while. What
-    /// was found stays.
-    pub fn close_files(&self) {
-        let stopped = self.lock_pool().take();
-        drop(stopped);
     }
 
     /// Writes what was found to the cache of later runs. Also done when the resolver is dropped.

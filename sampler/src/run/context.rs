@@ -148,6 +148,12 @@ impl RunContext {
 }
 
 impl RunContext {
+    /// Whether times off the processor are drawn in which a thread was blocked. With --realtime, waits have tracks of their own.
+    #[must_use]
+    pub fn draws_blocked(&self) -> bool {
+        self.switches == SwitchRecords::Wanted || self.realtime_hz.is_none()
+    }
+
     /// What one period of a sample's weight stands for: nanoseconds of CPU time, or events.
     #[must_use]
     pub fn weight_unit(&self) -> u64 {

@@ -53,6 +53,8 @@ pub struct Circumstances {
     pub unsampled: Option<String>,
     /// Whether warnings have named programs that could not be sampled.
     pub warned: bool,
+    /// Whether only the first program is sampled (`--follow none`).
+    pub follows_none: bool,
     /// Whether anything of what is recorded is kept.
     pub is_kept: bool,
 }
@@ -68,6 +70,7 @@ impl Circumstances {
             cpu: os::children_cpu(),
             unsampled,
             warned: false,
+            follows_none: false,
             is_kept: run.trace || run.profile.is_some(),
         }
     }
@@ -247,6 +250,12 @@ fn without_ticks(
     let unseen = circumstances.cpu.saturating_sub(known);
     let is_seen_elsewhere = unstarted > 0 || processes.iter().any(|process| process.short);
     if unseen >= MUCH_UNSEEN.max(circumstances.period * 10) && !is_seen_elsewhere {
+        if circumstances.follows_none {
+            return NoTrace::wrong(format!(
+                "{} of CPU time passed in programs that the command executed, which --follow none leaves out",
+                time(unseen)
+            ));
+        }
         let which = if circumstances.warned {
             "see the warnings above"
         } else {

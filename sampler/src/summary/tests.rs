@@ -16,6 +16,7 @@ fn usual() -> Circumstances {
         cpu: Duration::from_micros(1_200),
         unsampled: None,
         warned: false,
+        follows_none: false,
         is_kept: true,
     }
 }
@@ -309,6 +310,15 @@ fn an_empty_trace_has_a_reason() {
     assert!(
         text.starts_with("5.0 s of CPU time passed in programs that cannot be sampled")
             && text.contains("env -i"),
+        "{text}"
+    );
+    let left_out = Circumstances {
+        follows_none: true,
+        ..unseen
+    };
+    let text = reason(&idle, &left_out);
+    assert!(
+        text.contains("--follow none") && !text.contains("env -i"),
         "{text}"
     );
     let others = ProcessSummary {

@@ -247,7 +247,8 @@ impl Thread {
         let is_old = |one: &mut OffTime| one.end_ns <= until_ns.saturating_sub(waiting_ns);
         while let Some(off) = self.ended.pop_front_if(is_old) {
             self.anchor = None;
-            self.end(off, self.back, out);
+            let back = self.lengths.usual(off.end_ns - off.begin_ns, self.back);
+            self.end(off, back, out);
         }
         if let Some(since_ns) = self.since_ns {
             let is_long = until_ns.saturating_sub(since_ns) > SHOWN_AFTER_NS;
@@ -299,7 +300,7 @@ impl Thread {
                 ns: blocked_ns.saturating_sub(truly_ns),
                 delay_ns: delay_ns.saturating_sub(preempted_ns),
             };
-            // Of later ones without a look the mean is known.
+            // Of others without a look the mean is known.
             let count = times.len() as u64;
             if let (Some(ns), Some(delay_ns)) = (
                 together.ns.checked_div(count),
@@ -314,7 +315,9 @@ impl Thread {
         for off in self.ended.drain(..over).collect::<Vec<_>>() {
             let back = match off.preempted {
                 true => Return::default(),
-                false => returns.next().unwrap_or(self.back),
+                false => returns
+                    .next()
+                    .unwrap_or_else(|| self.lengths.usual(off.end_ns - off.begin_ns, self.back)),
             };
             self.end(off, back, out);
         }

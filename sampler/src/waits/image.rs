@@ -42,6 +42,8 @@ const PAGES_MAX: usize = 8192;
 const REFRESH: Duration = Duration::from_secs(3);
 /// And after this time when a walk met an address that is in none of them, or broke.
 const REFRESH_ON_DOUBT: Duration = Duration::from_millis(100);
+/// At first, and where they had changed; it doubles where they had not.
+const REFRESH_ON_DOUBT_FIRST: Duration = Duration::from_millis(5);
 
 /// Words of a stack that are searched for a frame which is addressed by the frame pointer: 128 KiB.
 const SCANNED_WORDS: u32 = 16 << 10;
@@ -69,6 +71,8 @@ pub struct Image {
     recorded: Vec<bool>,
     generation: u32,
     refreshed: Option<Instant>,
+    /// For how long they are trusted where a stack says that they may be too old.
+    doubted_after: Duration,
     rules: Box<[RuleSlot]>,
     pages: RefCell<HashMap<u64, Option<Box<[u8]>>>>,
     pieces: RefCell<Vec<Piece>>,
@@ -101,6 +105,7 @@ impl Image {
             recorded: Vec::new(),
             generation: 1,
             refreshed: None,
+            doubted_after: REFRESH_ON_DOUBT_FIRST,
             rules: (0..RULES).map(|_| RuleSlot::new()).collect(),
             pages: RefCell::default(),
             pieces: RefCell::default(),
@@ -124,9 +129,13 @@ impl Image {
         let walked = self.walk_once(blocked, depth_max);
         let is_broken = walked.completeness == Completeness::Broken;
         let doubtful = self.stray.get() || is_broken;
-        let is_due = self.is_older_than(REFRESH_ON_DOUBT);
-        if doubtful && is_due && self.refresh() {
-            return self.walk_once(blocked, depth_max);
+        let is_due = self.is_older_than(self.doubted_after);
+        if doubtful && is_due {
+            if self.refresh() {
+                self.doubted_after = REFRESH_ON_DOUBT_FIRST;
+                return self.walk_once(blocked, depth_max);
+            }
+            self.doubted_after = (2 * self.doubted_after).min(REFRESH_ON_DOUBT);
         }
         Walked {
             // A search meets addresses that are in no module again and again, where all code uses frame pointers, and ends well.
@@ -264,6 +273,11 @@ impl Image {
     fn is_older_than(&self, age: Duration) -> bool {
         self.refreshed
             .is_none_or(|refreshed| refreshed.elapsed() >= age)
+    }
+
+    /// Whether the modules were read since a time.
+    pub fn is_newer_than(&self, time: Instant) -> bool {
+        self.refreshed.is_some_and(|refreshed| refreshed > time)
     }
 
     /// Reads the modules anew; whether they changed.

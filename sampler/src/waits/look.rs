@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use nix::errno::Errno;
 
@@ -56,6 +57,8 @@ pub struct Thread {
     python: PythonThread,
     /// The generation of modules with which its stack is known to be broken.
     doubted: u32,
+    /// Since when its stack is broken with modules that may be too old.
+    doubts_since: Option<Instant>,
     /// It is not looked at before this time, BOOTTIME.
     pub rest_until_ns: u64,
     /// Its name, empty before its first wait.
@@ -96,6 +99,7 @@ impl Thread {
             wait: None,
             python: PythonThread::default(),
             doubted: 0,
+            doubts_since: None,
             rest_until_ns: 0,
             name: String::new(),
             first_seen_ns: os::boot_time_ns(),
@@ -227,13 +231,15 @@ impl Eye<'_> {
             awaits_modules,
         } = self.image.walk(blocked, self.rate.depth_max);
         let generation = self.image.modules_generation();
-        if awaits_modules && thread.doubted != generation {
-            return Ok(());
-        }
         if completeness == Completeness::Broken {
-            // Modules that are as they were mend nothing: there is no more waiting for them.
+            let since = *thread.doubts_since.get_or_insert_with(Instant::now);
+            // Modules that are as they were mend nothing: there is no more waiting for them, whichever thread had them read.
+            if awaits_modules && thread.doubted != generation && !self.image.is_newer_than(since) {
+                return Ok(());
+            }
             thread.doubted = generation;
         }
+        thread.doubts_since = None;
         let Some(mut python) = self.python_of(thread, blocked, &words) else {
             return Ok(());
         };
@@ -272,7 +278,9 @@ impl Eye<'_> {
         if let Some(known) = &mut self.python {
             known.record(&mut python, now_ns, self.out);
         }
-        let is_own = words.first().is_some_and(|word| self.image.is_agent(*word));
+        // What is stopped within a handler of ours is not ours.
+        let is_own =
+            blocked.call.is_some() && words.first().is_some_and(|word| self.image.is_agent(*word));
         self.out.push(WaitRecord::Begin {
             tid: thread.tid,
             time_ns: begin_ns,

@@ -112,8 +112,9 @@ pub fn label_outside_calls(stat: &str) -> &'static str {
         .and_then(|(_, rest)| rest.chars().next())
     {
         Some('T' | 't') => "[stopped]",
-        Some('D') => "[page fault]",
-        _ => "[no system call]",
+        // It may have gone on by now; faults that a program serves itself (userfaultfd(2)) can be interrupted.
+        Some(_) => "[page fault]",
+        None => "[no system call]",
     }
 }
 
@@ -268,7 +269,7 @@ mod tests {
         for (stat, expected) in [
             ("7 (a) T) D 1 7", "[page fault]"),
             ("7 (a) T 1 7", "[stopped]"),
-            ("7 (a) S 1 7", "[no system call]"),
+            ("7 (a) S 1 7", "[page fault]"),
             ("", "[no system call]"),
         ] {
             assert_eq!(label_outside_calls(stat), expected, "{stat}");

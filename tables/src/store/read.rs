@@ -107,18 +107,6 @@ impl Store {
         column_of(&self.file, &self.directory, table, column, part)
     }
 
-    /// A whole column; empty if the table has no rows.
-    ///
-    /// # Errors
-    /// As [`Store::column`].
-    pub fn whole_column(&self, table: &str, column: &str) -> Outcome<Vec<u64>> {
-        let mut values = Vec::new();
-        for part in 0..self.parts(table).len() {
-            values.append(&mut self.column(table, column, part)?);
-        }
-        Ok(values)
-    }
-
     /// All texts, in the order of their numbers: `take` gets each.
     ///
     /// # Errors

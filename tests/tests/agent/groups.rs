@@ -242,3 +242,30 @@ fn nobody_waits_for_the_witness() -> TestResult {
     fs::remove_dir_all(&output).ok();
     Ok(())
 }
+
+/// Real-time signals, and those that hardly anybody sends, with what is sent along.
+#[test]
+fn every_signal_to_us_is_passed_on_with_its_value() -> TestResult {
+    let run = heard(&["values"]).start()?;
+    run.wait_for("ready")?;
+    let real_time = [0, 3, libc::SIGRTMAX() - libc::SIGRTMIN()];
+    let real_time = real_time.map(|number| libc::SIGRTMIN() + number);
+    let standard = [libc::SIGUSR1, libc::SIGIO, libc::SIGPWR, libc::SIGPROF];
+    let odd = [libc::SIGVTALRM, libc::SIGABRT, libc::SIGTRAP, libc::SIGSYS];
+    let mut expected = Vec::new();
+    for number in real_time.into_iter().chain(standard).chain(odd) {
+        run.signal(number);
+        expected.push(format!("{number} -1"));
+        lines(&run, expected.len())?;
+        let sival_ptr = std::ptr::without_provenance_mut(77);
+        let value = libc::sigval { sival_ptr };
+        // SAFETY: numbers only.
+        let sent = unsafe { libc::sigqueue(run.pid().cast_signed(), number, value) };
+        ensure!(sent == 0, "{number}");
+        expected.push(format!("{number} 77"));
+        ensure!(lines(&run, expected.len())? == expected, "{number}");
+    }
+    run.signal(libc::SIGTERM);
+    run.wait()?.expect_success();
+    Ok(())
+}

@@ -316,6 +316,8 @@ fn a_preload_that_was_replaced_is_named() -> TestResult {
     Ok(())
 }
 
+const UNREADABLE: &str = "runs as a user or in a sandbox that may not read librsys_agent.so";
+
 /// The loader would complain of a library that it may not read.
 #[test]
 fn a_user_who_cannot_read_the_agent_behaves_as_bare() -> TestResult {
@@ -343,8 +345,30 @@ fn a_user_who_cannot_read_the_agent_behaves_as_bare() -> TestResult {
     };
     let (profiled, lines) = compare(command)?;
     assert_eq!(profiled.stdout, "0\n", "{}", profiled.story());
-    let cause = "runs as a user who cannot read librsys_agent.so";
-    assert!(names(&lines, program, cause), "{}", profiled.story());
+    assert!(names(&lines, program, UNREADABLE), "{}", profiled.story());
+    Ok(())
+}
+
+/// Landlock says of no file in advance that it cannot be opened.
+#[test]
+fn a_sandbox_that_hides_the_agent_behaves_as_bare() -> TestResult {
+    let sandbox = || workload("landlock");
+    let bare = Run::bare().command(sandbox().args(["true"])).run()?;
+    skip_if_missing!((!bare.status.success()).then(|| "no Landlock here".to_owned()));
+    let scratch = Scratch::new("hidden")?;
+    let agent = scratch.path().join("librsys_agent.so");
+    std::fs::copy(target_dir().join("release/librsys_agent.so"), &agent)?;
+    let command = || {
+        Invocation::from(sandbox().args(["/bin/sh", "-c", "env | grep -c LD_PRELOAD"]))
+            .env("RSYS_AGENT_LIBRARY", &agent)
+    };
+    let (profiled, lines) = compare(command)?;
+    assert_eq!(profiled.stdout, "0\n", "{}", profiled.story());
+    assert!(
+        names(&lines, Path::new("/bin/sh"), UNREADABLE),
+        "{}",
+        profiled.story()
+    );
     Ok(())
 }
 

@@ -179,6 +179,24 @@ fn follow_says_which_processes() -> TestResult {
     Ok(())
 }
 
+/// Go's runtime dies where the auxiliary vector is not behind the environment.
+#[test]
+fn the_auxiliary_vector_is_where_programs_look_for_it() -> TestResult {
+    for follow in ["all", "none"] {
+        let outcome = Run::new()
+            .options(["--follow", follow])
+            .command(workload("auxiliary").args(["again"]))
+            .run()?;
+        let lines: Vec<&str> = outcome.expect_success().stdout.lines().collect();
+        let whole = lines.iter().all(|line| line.starts_with("1 1 "));
+        assert!(lines.len() == 2 && whole, "{}", outcome.story());
+        if follow == "none" {
+            assert_eq!(lines, ["1 1 0 0"; 2], "{}", outcome.story());
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn shells_and_pipelines() -> TestResult {
     let pipeline = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/pipeline.sh");

@@ -71,6 +71,8 @@ pub struct Process {
     pub wait_frequency_hz: u64,
     /// Whether its context switches were recorded to its end, so that its threads are known to have run whenever they were not off the processor.
     pub has_switches: bool,
+    /// Whether times in which its threads had been woken and had no processor are apart from those in which they were blocked.
+    pub has_delays: bool,
     /// What its trace says of itself at its end; `None` if it does not, for it was cut off or is of another profiler.
     pub account: Option<Account>,
     /// BOOTTIME, and by how many nanoseconds the wall clock of its host was ahead of it then, as its trace has compared them.

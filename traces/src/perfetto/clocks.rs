@@ -76,13 +76,6 @@ impl TraceClocks {
         let (at, boottime_ns) = self.pairs.get(&clock_id)?;
         Some(boottime_ns.wrapping_add(value.wrapping_sub(*at)))
     }
-
-    /// Adds what `other` knows and this does not.
-    pub fn complete_from(&mut self, other: &Self) {
-        for (&id, &pair) in &other.pairs {
-            self.pairs.entry(id).or_insert(pair);
-        }
-    }
 }
 
 /// The wall clock of a host against its BOOTTIME, at some moments.

@@ -91,15 +91,6 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that knows clocks from elsewhere: packets may use one before the snapshot that relates it to BOOTTIME.
-    #[must_use]
-    pub fn with_clocks(clocks: TraceClocks) -> Self {
-        Self {
-            clocks,
-            ..Self::default()
-        }
-    }
-
     /// Takes in a packet; packets come in file order.
     ///
     /// # Errors

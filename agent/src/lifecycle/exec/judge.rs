@@ -150,6 +150,10 @@ fn of_agent(agent: &[u8]) -> Option<Obstacle> {
     match sys::access(path.c_string().as_ptr(), libc::R_OK) {
         Err(libc::ENOENT | libc::ENOTDIR) => Some(Obstacle::Root),
         Err(libc::EACCES) => Some(Obstacle::Access),
+        // Landlock answers no question before.
+        Ok(()) if open_at(libc::AT_FDCWD, &path).is_err_and(|error| error == libc::EACCES) => {
+            Some(Obstacle::Access)
+        }
         _ => None,
     }
 }

@@ -422,9 +422,9 @@ fn owners_table(
     sums: HashMap<Owner, Spent>,
     model: &Model,
 ) -> Table {
-    // Known only where the kernel recorded all switches.
-    let has_switches = model.processes.iter().any(|process| process.has_switches);
-    let runnable = match has_switches {
+    // Known only where the kernel recorded all switches, and looks from outside said when waits ended.
+    let has_delays = model.processes.iter().any(|process| process.has_delays);
+    let runnable = match has_delays {
         true => "ready, no processor",
         false => "",
     };
@@ -445,12 +445,12 @@ fn owners_table(
     for (owner, spent) in order {
         let mut cells = owner_cells(owner, model);
         let process = owner.0.map(|process| model.process(process));
-        let has_switches = process.is_some_and(|process| process.has_switches);
+        let has_delays = process.is_some_and(|process| process.has_delays);
         cells.extend::<[Cell; 4]>([
             spent.cpu.samples.into(),
             spent.cpu.time_ns.into(),
             spent.waits_ns.into(),
-            has_switches.then_some(spent.runnable_ns).into(),
+            has_delays.then_some(spent.runnable_ns).into(),
         ]);
         table.push(cells);
     }

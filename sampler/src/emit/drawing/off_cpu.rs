@@ -55,8 +55,7 @@ impl OffCpuTracks {
     /// Counts what was seen, and keeps it for later: a process that has nothing else to say gets no
     /// trace.
     pub fn hold(&mut self, intervals: &[OffCpuInterval], run: &RunContext, tally: &mut Tally) {
-        // With --realtime, waits have tracks of their own.
-        let draws_waits = run.switches == SwitchRecords::Wanted || run.realtime_hz.is_none();
+        let draws_waits = run.draws_blocked();
         for interval in intervals {
             let length_ns = interval.end_ns.saturating_sub(interval.begin_ns);
             tally.off_cpu.intervals += 1;

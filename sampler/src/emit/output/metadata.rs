@@ -137,6 +137,8 @@ pub struct AtEnd<'a> {
     pub facts: &'a [(String, String)],
     /// Whether context switches were recorded.
     pub off_cpu: bool,
+    /// Whether times off the processor are told as waits, with those in which a thread had been woken and had no processor.
+    pub off_cpu_with_delays: bool,
     /// Whether samples are taken by CPU time.
     pub by_time: bool,
 }
@@ -220,6 +222,9 @@ impl AtEnd<'_> {
             put(&mut data, "off_cpu_intervals", off_cpu.intervals);
             put(&mut data, "off_cpu_ns", off_cpu.wall_ns);
             put(&mut data, "off_cpu_slices", off_cpu.slices);
+            if self.off_cpu_with_delays {
+                put(&mut data, "off_cpu_with_delays", 1);
+            }
             if off_cpu.incomplete_ns > 0 {
                 put(&mut data, "off_cpu_incomplete_ns", off_cpu.incomplete_ns);
             }

@@ -49,6 +49,7 @@ impl ProcessTrace {
             realtime: tools.run.realtime_hz.is_some(),
             facts: &learned.facts,
             off_cpu: tools.run.switches != SwitchRecords::Off,
+            off_cpu_with_delays: tools.run.draws_blocked(),
             by_time: tools.run.overflow.is_none(),
         }
         .data();

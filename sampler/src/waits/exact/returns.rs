@@ -64,6 +64,14 @@ impl Lengths {
         each.map(|(ns, delay_ns)| Return { ns, delay_ns }).collect()
     }
 
+    /// What is taken off a time off the processor, `off_ns` long, that no look follows: what others lost, as far as it is longer than waits of the thread usually are.
+    pub(super) fn usual(&self, off_ns: u64, of_others: Return) -> Return {
+        of_others.within(self.over_ns(Between {
+            off_ns,
+            since_ns: off_ns,
+        }))
+    }
+
     /// What of a time is more than usual.
     fn over_ns(&self, time: Between) -> u64 {
         let about_as_long = time.off_ns + time.off_ns / 16;
@@ -167,6 +175,19 @@ mod tests {
         }
         assert!(each[1].delay_ns >= 3980 * US, "{each:?}");
         assert_eq!(each.iter().map(|back| back.ns).sum::<u64>(), late.ns);
+    }
+
+    #[test]
+    fn a_wait_that_no_look_follows_loses_no_more_than_it_is_longer_than_usual() {
+        let mut lengths = Lengths::default();
+        let delay = Return {
+            ns: 50_000 * US,
+            delay_ns: 49_990 * US,
+        };
+        assert_eq!(lengths.usual(200_000 * US, delay), Return::default());
+        lengths.learn(&[whole(200_010)], &[delay.within(10 * US)]);
+        assert_eq!(lengths.usual(200_012 * US, delay).ns, 12 * US);
+        assert_eq!(lengths.usual(230_000 * US, delay).ns, 30_000 * US);
     }
 
     #[test]

@@ -103,6 +103,7 @@ impl Processes {
             process.end_ns = time_ns;
             let has_any = end.count("off_cpu_intervals").unwrap_or(0) > 0;
             process.has_switches = has_any && end.count("off_cpu_incomplete_ns").is_none();
+            process.has_delays = process.has_switches && end.count("off_cpu_with_delays").is_none();
             process.account = Some(account(&end));
         }
     }

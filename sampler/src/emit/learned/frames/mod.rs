@@ -256,12 +256,6 @@ impl Frames {
         self.unresolved
     }
 
-    /// Module records that made no sense.
-    #[must_use]
-    pub fn refused_modules(&self) -> u64 {
-        self.modules.refused()
-    }
-
     /// A function.
     #[must_use]
     pub fn function(&self, id: FunctionId) -> &Function {
