@@ -63,7 +63,7 @@ pub fn account() {
 /// Accounts for the time of a thread, of which it has used `cpu_ns`. The slot must be occupied.
 fn account_of(slot: &mut Slot, cpu_ns: u64) {
     let periods = slot.clock.unsampled_periods(cpu_ns);
-    tail::account_for_tail(slot, periods, None);
+    tail::account_for_tail(slot, periods, threads::bottom(slot));
     slot.clock.account_ahead(periods);
     let ring = *slot.ring();
     slot.counters.record(&ring, sys::boottime_ns());

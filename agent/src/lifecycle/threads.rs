@@ -65,6 +65,7 @@ std::arch::global_asm!(
     ".cfi_def_cfa_offset 32",
     "mov rbx, qword ptr [rdi]",
     "mov r12, qword ptr [rdi + 8]",
+    "mov qword ptr [rdi + 16], rsp",
     "call {begin}",
     "mov rdi, r12",
     "call rbx",
@@ -231,8 +232,17 @@ extern "C" fn on_exit(_slot: *mut c_void) {
 }
 
 extern "C" fn end_from_trampoline(sp: u64) {
+    end_current(Some(in_trampoline(sp)));
+}
+
+fn in_trampoline(sp: u64) -> Registers {
     let pc = (rsys_thread_trampoline_end as *const ()).addr() as u64;
-    end_current(Some(Registers::new(pc, sp, 0)));
+    Registers::new(pc, sp, 0)
+}
+
+/// The registers of the trampoline that runs below all frames of a thread, if one does.
+pub fn bottom(slot: &Slot) -> Option<Registers> {
+    (slot.bottom != 0).then(|| in_trampoline(slot.bottom))
 }
 
 /// Ends the calling thread's recording. `bottom` are the trampoline's registers, if it runs.

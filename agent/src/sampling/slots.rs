@@ -37,6 +37,8 @@ pub struct Slot {
     pub start: *mut c_void,
     /// The start routine's argument; read by the trampoline at offset 8.
     pub argument: *mut c_void,
+    /// The trampoline's stack pointer, written by itself at offset 16; 0 where none runs.
+    pub bottom: u64,
     /// What interrupts the thread.
     pub clock: ThreadClock,
     /// The events that the thread counts.
@@ -187,6 +189,7 @@ unsafe fn furnish(slot: *mut u8, ring: Producer<'static>) {
         slot.cast::<Slot>().write(Slot {
             start: std::ptr::null_mut(),
             argument: std::ptr::null_mut(),
+            bottom: 0,
             clock: ThreadClock::default(),
             counters: Group::NONE,
             stacks: StackBuffers::new(room),
@@ -232,6 +235,7 @@ pub fn claim_existing() -> Option<*mut Slot> {
     let slot = claimed.cast::<Slot>();
     // SAFETY: the claim made the slot ours.
     let state = unsafe { &mut *slot };
+    state.bottom = 0;
     state.clock = ThreadClock::new(slot.addr() as u64);
     state.counters = Group::NONE;
     state.stacks.reset();
@@ -351,6 +355,7 @@ pub fn start(info: &[u8]) -> Result<(), i32> {
 
 const _: () = assert!(std::mem::offset_of!(Slot, start) == 0);
 const _: () = assert!(std::mem::offset_of!(Slot, argument) == 8);
+const _: () = assert!(std::mem::offset_of!(Slot, bottom) == 16);
 
 /// Removes the clocks of all threads, and gives the shared memory back, which has no reader any more.
 ///

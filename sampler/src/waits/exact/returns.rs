@@ -32,10 +32,16 @@ pub(super) struct Between {
     pub(super) since_ns: u64,
 }
 
-/// How long the waits of a thread are: the newest of about each length of which that is known.
+/// A length is usual that so many of the waits have at least.
+const ONE_IN: u64 = 16;
+/// When so many waits are known, older ones count half.
+const HALVED_AT: u64 = 1 << 12;
+
+/// How long the waits of a thread are: of about each length the newest, and how many there were, as far as that is known.
 #[derive(Debug, Default)]
 pub(super) struct Lengths {
-    newest: BTreeMap<i32, u64>,
+    newest: BTreeMap<i32, (u64, u64)>,
+    all: u64,
 }
 
 impl Lengths {
@@ -44,8 +50,16 @@ impl Lengths {
         for (time, back) in times.iter().zip(returns) {
             if times.len() == 1 || back.ns <= time.off_ns / 8 {
                 let length_ns = time.off_ns - back.ns;
-                self.newest.insert(step(length_ns), length_ns);
+                let (newest_ns, count) = self.newest.entry(step(length_ns)).or_default();
+                *newest_ns = length_ns;
+                *count += 1;
+                self.all += 1;
             }
+        }
+        if self.all >= HALVED_AT {
+            self.newest.values_mut().for_each(|(_, count)| *count /= 2);
+            self.newest.retain(|_, (_, count)| *count > 0);
+            self.all = self.newest.values().map(|(_, count)| count).sum();
         }
     }
 
@@ -76,8 +90,10 @@ impl Lengths {
     fn over_ns(&self, time: Between) -> u64 {
         let about_as_long = time.off_ns + time.off_ns / 16;
         let mut shorter = self.newest.range(..=step(about_as_long)).rev();
-        let usual = shorter.find(|(_, length_ns)| **length_ns <= about_as_long);
-        usual.map_or(0, |(_, length_ns)| {
+        let usual = shorter.find(|(_, (length_ns, count))| {
+            *length_ns <= about_as_long && *count * ONE_IN >= self.all
+        });
+        usual.map_or(0, |(_, (length_ns, _))| {
             time.off_ns.saturating_sub(*length_ns).min(time.since_ns)
         })
     }
@@ -175,6 +191,26 @@ mod tests {
         }
         assert!(each[1].delay_ns >= 3980 * US, "{each:?}");
         assert_eq!(each.iter().map(|back| back.ns).sum::<u64>(), late.ns);
+    }
+
+    #[test]
+    fn lengths_that_hardly_any_wait_has_are_not_usual() {
+        let mut lengths = Lengths::default();
+        let learn = |lengths: &mut Lengths, us: u64, count: usize| {
+            for _ in 0..count {
+                lengths.learn(&[whole(us)], &[Return::default()]);
+            }
+        };
+        learn(&mut lengths, 500, 40);
+        learn(&mut lengths, 2000, 40);
+        // Delays that were taken off others.
+        learn(&mut lengths, 1200, 2);
+        learn(&mut lengths, 1700, 2);
+        assert_eq!(lengths.over_ns(whole(1800)), 1300 * US);
+        learn(&mut lengths, 1700, 40);
+        assert_eq!(lengths.over_ns(whole(1800)), 100 * US);
+        learn(&mut lengths, 900, 20_000);
+        assert!(lengths.all < HALVED_AT && lengths.newest.len() == 1);
     }
 
     #[test]
