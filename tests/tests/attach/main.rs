@@ -137,12 +137,23 @@ fn wait_until_used(pid: u32, seconds: f64) {
     assert!(has_used, "{} of {end} s", cpu_seconds(pid));
 }
 
+/// Whether somebody traces a thread of a process.
+fn is_traced(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let mut tasks = tasks.into_iter().flatten().flatten();
+    tasks.any(|task| {
+        let status = std::fs::read_to_string(task.path().join("status"));
+        status.is_ok_and(|status| !status.contains("TracerPid:\t0"))
+    })
+}
+
 /// Waits until a process is recorded: all its threads have timers.
 fn wait_until_recorded(pid: u32) {
     let is_recorded = wait_until(PATIENCE, || {
         let now = State::of(pid);
-        // And the memory is gone that was mapped for the attach.
-        now.timers > 0 && now.shared_mappings > 0 && code_of_ours(pid) == [1, 0]
+        // And the memory is gone that was mapped for the attach, and nobody traces it any more.
+        let is_free = code_of_ours(pid) == [1, 0] && !is_traced(pid);
+        now.timers > 0 && now.shared_mappings > 0 && is_free
     });
     assert!(is_recorded, "{:?}", State::of(pid));
 }
