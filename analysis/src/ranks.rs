@@ -11,7 +11,7 @@ use crate::measure::job::collectives::Collectives;
 use crate::measure::job::critical;
 use crate::measure::job::iterations;
 use crate::measure::job::iterations::{Iterations, Lane, Options, Part};
-use crate::measure::{Measure, notes};
+use crate::measure::{Measure, no_operation, notes};
 use crate::pass::pass_counted;
 use crate::table::Answer;
 use rsys_traces::model::Model;
@@ -155,6 +155,9 @@ pub fn overlap_of(
         .sort_by(|one, other| one.order().cmp(&other.order()));
     lanes.sort_by(|one, other| one.order().cmp(&other.order()));
     let mut answer = iterations::answer(&lanes, options);
+    if lanes.is_empty() {
+        answer.notes.push(no_operation(&model));
+    }
     answer.notes.extend(notes(&model));
     (answer, model)
 }

@@ -42,6 +42,7 @@ pub mod resolve;
 mod runtime_files;
 mod sample_sequence;
 pub mod schema;
+mod short_names;
 mod strings;
 mod track_sequence;
 mod tracks;
@@ -56,6 +57,7 @@ pub use event::{Annotation, CounterValue, Event, EventKind, Name, Value};
 pub use ids::{KnownNamespace, ProcessNamespace, is_shared_flow, shared_flow};
 pub use runtime_files::{is_library_header, is_runtime_file};
 pub use sample_sequence::{CpuMode, Sample, SampleSequence};
+pub use short_names::without_arguments;
 pub use strings::{StringId, StringTable};
 pub use track_sequence::{DEPTH_MAX, LeftOut, TrackSequence};
 pub use tracks::{

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -17,7 +17,7 @@ use crate::cut;
 use crate::diff::{DiffOptions, diff};
 use crate::export::{ExportOptions, export};
 use crate::files;
-use crate::inputs::{Asked, CacheOptions, Inputs, Jobs, Writing};
+use crate::inputs::{Asked, CacheOptions, Inputs, Jobs, Writing, is_of};
 use crate::manual;
 use crate::mcp::{self, McpOptions};
 use crate::merge::{self, Merged, Packing};
@@ -232,7 +232,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
         (Some(Verb::Collectives(options)), _) => collectives::ask(&options).and_then(asked),
         (Some(Verb::Overlap(options)), _) => overlap::ask(&options).and_then(asked),
         (Some(Verb::Diff(options)), _) => write_diff(&options),
-        (Some(Verb::Html(options)), _) => write_page(options),
+        (Some(Verb::Html(options)), _) => {
+            let inputs = Inputs::new(options.inputs, options.label, options.jobs);
+            let (pictures, below) = (options.png.as_deref(), &options.below);
+            let inputs = inputs.with_cache(options.cache);
+            write_page(inputs, &options.output, pictures, options.force, below)
+        }
         (Some(Verb::Merge(options)), _) => merge_traces(options),
         (Some(Verb::Cut(options)), _) => cut_trace(options),
         (Some(Verb::Check(options)), _) => check_traces(&options),
@@ -260,6 +265,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> i32 {
                 printable(&word)
             );
             Ok(2)
+        }
+        (None, None)
+            if !cli.man
+                && let Some((output, force)) = cli.summary.page() =>
+        {
+            write_page(cli.summary.without_output(), &output, None, force, &[])
         }
         (None, None) if !cli.man => ask::ask(&Question::Summary(cli.summary)).and_then(answer),
         (None, None) => say(&manual::page(command())).map(|()| 0),
@@ -321,22 +332,30 @@ fn write_diff(options: &DiffOptions) -> Result<i32> {
     Ok(code)
 }
 
-fn write_page(options: HtmlOptions) -> Result<i32> {
-    let inputs = Inputs::new(options.inputs, options.label, options.jobs);
-    let inputs = inputs.with_cache(options.cache);
+fn write_page(
+    inputs: Inputs,
+    output: &Path,
+    pictures: Option<&Path>,
+    force: bool,
+    below: &[String],
+) -> Result<i32> {
+    if is_of(output, &["json", "csv", "xlsx", "txt"]) {
+        let name = output.display();
+        bail!("{name}: a page is HTML; rsys-report DIR -o {name} writes the summary in that form");
+    }
     let written = page::write(&page::Request {
         inputs,
-        output: &options.output,
-        pictures: options.png.as_deref(),
-        force: options.force,
-        below: &options.below,
+        output,
+        pictures,
+        force,
+        below,
     })?;
     say(&format!(
         "{}: {:.1} MB, opens in any browser\n",
-        options.output.display(),
+        output.display(),
         written.bytes as f64 / 1e6
     ))?;
-    if let Some(folder) = &options.png {
+    if let Some(folder) = pictures {
         let pictures = counted(written.pictures as u64, "picture");
         say(&format!("{}: {pictures}\n", folder.display()))?;
     }

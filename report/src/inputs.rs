@@ -28,7 +28,8 @@ pub(crate) struct Inputs {
     /// Print CSV
     #[arg(long)]
     csv: bool,
-    /// Write the answer into this file: JSON if its name ends with .json, CSV if with .csv, a workbook with a sheet for each table if with .xlsx
+    /// Write the answer into this file: JSON if its name ends with .json, CSV if with .csv, a workbook with a sheet for each table if with .xlsx; of a
+    /// summary, the page if with .html
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace the output if it is already there
@@ -155,6 +156,32 @@ impl Writing {
     }
 }
 
+/// Names of pages, and of files in forms that no answer has.
+const PAGES: [&str; 2] = ["html", "htm"];
+const OTHERS: [&str; 9] = [
+    "pdf", "png", "svg", "xls", "ods", "parquet", "yaml", "yml", "xml",
+];
+
+/// Whether a file's name ends like this.
+pub(crate) fn is_of(file: &Path, ends: &[&str]) -> bool {
+    let end = file.extension().and_then(|end| end.to_str());
+    end.is_some_and(|end| ends.iter().any(|one| one.eq_ignore_ascii_case(end)))
+}
+
+/// Says so where a file's name promises a form that answers are not written in.
+fn refuse_form(file: &Path) -> Result<()> {
+    let name = file.display();
+    if is_of(file, &PAGES) {
+        bail!("{name}: a page has all answers: rsys-report html DIR -o {name}");
+    }
+    if is_of(file, &OTHERS) {
+        bail!(
+            "{name}: answers are written as .txt, .json, .csv or .xlsx, all of them as .html; rsys-report export writes other forms"
+        );
+    }
+    Ok(())
+}
+
 /// How many characters a line on standard output has room for, where that is a terminal.
 pub(crate) fn terminal_width() -> usize {
     let size = terminal_size::terminal_size_of(std::io::stdout());
@@ -197,8 +224,9 @@ impl Inputs {
     /// How the answer is written.
     pub(crate) fn form(&self) -> Form {
         let ends_with = |end: &str| {
-            let file = self.output.as_ref();
-            file.is_some_and(|file| file.extension().is_some_and(|found| found == end))
+            self.output
+                .as_deref()
+                .is_some_and(|file| is_of(file, &[end]))
         };
         match (self.json, self.csv) {
             (true, _) => Form::Json,
@@ -207,6 +235,22 @@ impl Inputs {
             _ if ends_with("csv") => Form::Csv,
             _ if ends_with("xlsx") => Form::Workbook,
             _ => Form::Text,
+        }
+    }
+
+    /// The page that these are wanted as, and whether what is there is replaced.
+    pub(crate) fn page(&self) -> Option<(PathBuf, bool)> {
+        let is_page = |file: &PathBuf| !self.json && !self.csv && is_of(file, &PAGES);
+        let page = self.output.clone().filter(is_page);
+        page.map(|page| (page, self.force))
+    }
+
+    /// The same inputs for a command that writes its file itself.
+    pub(crate) fn without_output(self) -> Self {
+        Self {
+            output: None,
+            force: false,
+            ..self
         }
     }
 
@@ -276,6 +320,9 @@ impl Inputs {
     /// When there is no trace, or the output is there and is not to be replaced.
     pub(crate) fn files(&self) -> Result<(Vec<PathBuf>, Vec<String>)> {
         if let Some(output) = &self.output {
+            if !self.json && !self.csv {
+                refuse_form(output)?;
+            }
             refuse_existing(output, self.force)?;
             if self.are_at(output)? {
                 bail!("{} is one of the traces", output.display());

@@ -88,7 +88,9 @@ pub(crate) fn query(options: QueryOptions) -> Result<i32> {
         // Nobody need be listening, as with `| head`.
         Err(Failure::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
         Err(failure @ Failure::Query(_)) => {
-            eprintln!("rsys-report: error: {}", printable(&failure.to_string()));
+            let text = failure.to_string();
+            let meant = meant(&text);
+            eprintln!("rsys-report: error: {}{meant}", printable(&text));
             Ok(2)
         }
         Err(failure) => Err(failure.into()),
@@ -166,6 +168,43 @@ fn written(
     Ok(file)
 }
 
+/// What may be meant where a query names a table or column that is not there.
+fn meant(error: &str) -> String {
+    /// By Jaro and Winkler, 0 to 1.
+    const ALIKE_ENOUGH: f64 = 0.8;
+    const LISTS: &str = "`rsys-report query --tables` lists tables and columns";
+    let word = |start: &str| {
+        let (_, rest) = error.split_once(start)?;
+        let word = rest.split_whitespace().next()?;
+        Some(word.rsplit('.').next().unwrap_or(word).to_ascii_lowercase())
+    };
+    let (word, names): (String, Vec<&str>) = if let Some(word) = word("no such table: ") {
+        (word, TABLES.iter().map(|table| table.name).collect())
+    } else if let Some(word) = word("no such column: ") {
+        let columns = TABLES.iter().flat_map(|table| table.columns);
+        (word, columns.map(|column| column.name).collect())
+    } else {
+        return String::new();
+    };
+    let alike = names
+        .iter()
+        .map(|name| (strsim::jaro_winkler(&word, name), *name));
+    let nearest = alike.max_by(|one, other| one.0.total_cmp(&other.0));
+    match nearest.filter(|(alike, _)| *alike >= ALIKE_ENOUGH) {
+        // It is a column of another table.
+        Some((_, name)) if name == word => {
+            let tables = TABLES.iter().filter(|table| {
+                let mut columns = table.columns.iter();
+                columns.any(|column| column.name == name)
+            });
+            let tables: Vec<&str> = tables.map(|table| table.name).collect();
+            format!("; {name} is a column of {}", tables.join(", "))
+        }
+        Some((_, name)) => format!("; did you mean '{name}'? {LISTS}"),
+        None => format!("; {LISTS}"),
+    }
+}
+
 /// Prints the tables and their columns.
 fn list(json: bool) -> Result<i32> {
     let text = if json {
@@ -215,4 +254,27 @@ fn lines(table: &Table) -> String {
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::meant;
+
+    #[test]
+    fn what_is_spelled_wrong_has_a_proposal() {
+        for (error, told) in [
+            (
+                "the query: no such table: operation",
+                "did you mean 'operations'?",
+            ),
+            (
+                "the query: no such column: o.duration",
+                "did you mean 'duration_ns'?",
+            ),
+            ("the query: no such table: zzz", "query --tables"),
+        ] {
+            assert!(meant(error).contains(told), "{}", meant(error));
+        }
+        assert_eq!(meant("the query: near \"frm\": syntax error"), "");
+    }
 }

@@ -25,7 +25,8 @@ pub fn say(line: &str) {
 #[must_use]
 pub fn line_width() -> usize {
     const PREFIX: usize = "rsys: ".len();
-    const ELSEWHERE: usize = 120;
+    // Whoever reads a file or a pipe wants whole names.
+    const ELSEWHERE: usize = 400;
     let size = terminal_size::terminal_size_of(std::io::stderr());
     size.map_or(ELSEWHERE, |(width, _)| {
         usize::from(width.0).saturating_sub(PREFIX)

@@ -61,8 +61,12 @@ pub(super) struct Gpu {
     pub(super) exposed_comm_ns: u64,
     pub(super) exposed_copies_ns: u64,
     pub(super) comm_ns: u64,
+    /// The thread that submits its work, if it is one.
+    pub(super) submitted_by: Option<u64>,
     /// Idle time by `gaps`: all of it, by cause and place.
     pub(super) causes: Vec<Idle>,
+    /// What the thread that submits its first operation did before that, which is no idle time.
+    pub(super) before: Vec<Idle>,
     /// By `pauses`: what calls have of it.
     pub(super) pauses: Vec<Idle>,
     pub(super) phases: Vec<Phase>,
@@ -157,6 +161,17 @@ pub(super) struct Copying {
     pub(super) blocked_ns: u64,
 }
 
+/// A runtime of GPUs, in whose words remedies are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Runtime {
+    Hip,
+    Cuda,
+    /// SYCL, over Level Zero or OpenCL.
+    Sycl,
+    /// One whose words are not known here.
+    Other,
+}
+
 /// All that rules may look at.
 #[cfg_attr(test, derive(Default))]
 pub(super) struct Facts<'a> {
@@ -172,6 +187,10 @@ pub(super) struct Facts<'a> {
     pub(super) sensors: Vec<View<'a>>,
     pub(super) slow_clocks: Vec<View<'a>>,
     pub(super) interpreter: Vec<View<'a>>,
+    /// Who hands a main thread what it waits for.
+    pub(super) loaders: BTreeMap<Owner, View<'a>>,
+    /// How launches went on each GPU; empty where that was not asked.
+    pub(super) launches: BTreeMap<(Owner, u64), View<'a>>,
     /// Kernels, and what hardware counters counted of them.
     pub(super) kernels: Vec<View<'a>>,
     pub(super) kernel_counters: Vec<View<'a>>,
@@ -223,6 +242,14 @@ impl<'a> Facts<'a> {
             kernels: rows(answer("kernels"), "kernels"),
             kernel_counters: rows(answer("kernels"), "kernel_counters"),
             interpreter: rows(answer("interpreter"), "interpreter_threads"),
+            loaders: rows(answer("lives"), "loaders")
+                .into_iter()
+                .map(|row| (Owner::of(&row, &hosts), row))
+                .collect(),
+            launches: rows(asked("launch"), "queue_depth")
+                .into_iter()
+                .map(|row| (key(&row, &hosts), row))
+                .collect(),
             never_done: rows(answer("stuck"), "never_done"),
             never_ended: rows(answer("stuck"), "never_ended"),
             cost: rows(Some(cost), "profiling_cost").first().copied(),
@@ -253,16 +280,27 @@ impl<'a> Facts<'a> {
         compared.map_or_else(Reported::default, |one| one.reported(self.run_ns))
     }
 
-    /// Whether the calls of the GPUs' runtime are CUDA's.
-    pub(super) fn is_of_cuda(&self) -> bool {
-        let begins = |start: &str| {
+    /// The runtime of the GPUs, by the names of its calls.
+    pub(super) fn runtime(&self) -> Runtime {
+        let begins = |start: &&str| {
             let mut names = self.calls.iter().map(|row| row.text("name"));
             names.any(|name| {
                 let rest = name.strip_prefix(start);
                 rest.is_some_and(|rest| rest.starts_with(|one: char| one.is_ascii_uppercase()))
             })
         };
-        !begins("hip") && (begins("cuda") || begins("cu"))
+        let has = |starts: &[&str]| starts.iter().any(begins);
+        let has_hsa = || {
+            self.calls
+                .iter()
+                .any(|row| row.text("name").starts_with("hsa_"))
+        };
+        match () {
+            () if has(&["hip"]) || has_hsa() || self.calls.is_empty() => Runtime::Hip,
+            () if has(&["cuda", "cu"]) => Runtime::Cuda,
+            () if has(&["ur", "ze", "pi"]) => Runtime::Sycl,
+            () => Runtime::Other,
+        }
     }
 
     /// Whether what is recorded here is a trace of rsys-sample.
@@ -322,6 +360,8 @@ fn gpus(
         let same = |other: &&View<'_>| key(other, hosts) == key(view, hosts);
         let recording = recordings.entry(key(view, hosts)).or_default();
         let causes = gaps.iter().filter(same).nth(*recording);
+        let submitted_by = causes.and_then(|view| view.known("submitted_by"));
+        let before = causes.map(|view| view.below("outside"));
         let causes = causes.map(|view| view.below("causes"));
         let pauses = pauses.iter().filter(same).nth(*recording);
         *recording += usize::from(view.count("total_ns") > 0);
@@ -345,10 +385,17 @@ fn gpus(
             exposed_comm_ns: view.count("exposed_comm_ns"),
             exposed_copies_ns: view.count("exposed_memcpy_ns"),
             comm_ns: view.count("total_comm_ns"),
+            submitted_by,
             causes: causes
                 .iter()
                 .flatten()
-                .map(|view| cause(view, host))
+                .map(|view| cause(view, "idle_ns", host))
+                .collect(),
+            before: before
+                .iter()
+                .flatten()
+                .filter(|view| view.text("when") == "before")
+                .map(|view| cause(view, "time_ns", host))
                 .collect(),
             pauses: pause_causes
                 .iter()
@@ -368,12 +415,12 @@ fn gpus(
     devices.collect()
 }
 
-fn cause(view: &View<'_>, host: usize) -> Idle {
+fn cause(view: &View<'_>, time: &str, host: usize) -> Idle {
     Idle {
         cause: view.text("cause").to_owned(),
         call: String::new(),
         place: tidy(view.text("where")),
-        idle_ns: view.count("idle_ns"),
+        idle_ns: view.count(time),
         count: view.count("count"),
         longest: Span::longest(view, host),
     }

@@ -26,7 +26,7 @@ mod used;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use self::facts::{Facts, Gpu, GpuKey, Idle, keyed};
+use self::facts::{Facts, Gpu, GpuKey, Idle, Runtime, keyed};
 use self::owners::Span;
 use self::rule::{Finding, Rule, Verdict};
 use crate::measure::Measure;
@@ -39,6 +39,8 @@ use rsys_traces::words::nanoseconds;
 
 /// The most findings that are reported.
 const FINDINGS: usize = 10;
+/// What is less than this part of the run is 0.0 % of it: one part in this many.
+const SHOWN_PART: u64 = 2_000;
 
 /// What rules need beside the questions of a summary, under the names of these questions.
 #[must_use]
@@ -87,6 +89,8 @@ pub fn advise(answers: &[(&'static str, Answer)], cost: &Table) -> Answer {
             }
         }
     }
+    let is_shown = |saves_ns: u64| saves_ns.saturating_mul(SHOWN_PART) >= facts.run_ns;
+    found.retain(|(_, one)| one.saves_ns.is_none_or(is_shown));
     // Of a run that hung the user wants to know that before anything else.
     found.sort_by_key(|(rule, one)| {
         let saves = Reverse(one.saves_ns);
@@ -273,27 +277,92 @@ fn cells(number: u64, rule: &Rule, finding: &Finding, facts: &Facts<'_>) -> Vec<
         span.map(|span| look(span, facts)).into(),
         span.map(|span| span.start_ns).into(),
         span.map(|span| span.duration_ns).into(),
-        remedy(rule.remedy, facts.is_of_cuda()).into(),
+        remedy(rule.remedy, facts.runtime()).into(),
     ]
 }
 
-/// Words of remedies, as HIP and as CUDA has them.
-const WORDS: [(&str, &str); 9] = [
-    ("hipMemcpyAsync", "cudaMemcpyAsync"),
-    ("hipHostMalloc", "cudaMallocHost"),
-    ("hipHostRegister", "cudaHostRegister"),
-    ("hipMallocAsync", "cudaMallocAsync"),
-    ("hipFreeAsync", "cudaFreeAsync"),
-    ("hipGraph", "CUDA graphs"),
-    ("hipBLASLt", "cuBLASLt"),
-    ("MIOpen's search", "cuDNN's benchmark mode"),
-    ("HIP_ENABLE_DEFERRED_LOADING=0", "CUDA_MODULE_LOADING=EAGER"),
+/// Words of remedies: as HIP has them, as CUDA and SYCL do, and where none of these is used.
+const WORDS: [[&str; 4]; 12] = [
+    [
+        "hipMemcpyAsync",
+        "cudaMemcpyAsync",
+        "sycl::queue::memcpy",
+        "an asynchronous copy",
+    ],
+    [
+        "hipHostMalloc, hipHostRegister",
+        "cudaMallocHost, cudaHostRegister",
+        "sycl::malloc_host",
+        "the runtime's pinned memory",
+    ],
+    [
+        "hipMallocAsync and hipFreeAsync",
+        "cudaMallocAsync and cudaFreeAsync",
+        "memory pools",
+        "memory pools",
+    ],
+    [
+        "hipGraph, torch.cuda.graphs",
+        "CUDA graphs, torch.cuda.graphs",
+        "SYCL graphs",
+        "the runtime's graphs, if it has some",
+    ],
+    [
+        ", torch.cuda.graphs)",
+        ", torch.cuda.graphs)",
+        ", SYCL graphs)",
+        ")",
+    ],
+    [
+        "hipBLASLt and TunableOp",
+        "cuBLASLt and TunableOp",
+        "oneMKL and oneDNN",
+        "the vendor's library",
+    ],
+    [
+        "MIOpen's search",
+        "cuDNN's benchmark mode",
+        "oneDNN",
+        "the vendor's library",
+    ],
+    [
+        " (HIP_ENABLE_DEFERRED_LOADING=0)",
+        " (CUDA_MODULE_LOADING=EAGER)",
+        " (SYCL_CACHE_PERSISTENT=1 keeps compiled code)",
+        "",
+    ],
+    [
+        "HIP_LAUNCH_BLOCKING=1 or AMD_SERIALIZE_KERNEL",
+        "CUDA_LAUNCH_BLOCKING=1",
+        "UR_L0_SERIALIZE",
+        "a setting for debugging",
+    ],
+    [
+        "Triton or HIP",
+        "Triton or CUDA",
+        "Triton or SYCL",
+        "Triton",
+    ],
+    [
+        "versions of RCCL or MPI",
+        "versions of NCCL or MPI",
+        "versions of oneCCL or MPI",
+        "versions of the communication library",
+    ],
+    [
+        "version of RCCL",
+        "version of NCCL",
+        "version of oneCCL",
+        "version of the communication library",
+    ],
 ];
 
 /// What to try, in the words of the runtime that the program uses.
-fn remedy(text: &str, is_of_cuda: bool) -> String {
-    let words = WORDS.iter().filter(|_| is_of_cuda);
-    words.fold(text.to_owned(), |text, (hip, cuda)| text.replace(hip, cuda))
+fn remedy(text: &str, runtime: Runtime) -> String {
+    let words = WORDS
+        .iter()
+        .map(|words| (words[0], words[runtime as usize]));
+    words.fold(text.to_owned(), |text, (hip, own)| text.replace(hip, own))
 }
 
 /// Where in the UI a span is: by the first time of its host, and by the clock.
@@ -348,7 +417,7 @@ const NOT_JUDGED_COLUMNS: [Column; 4] = [
 
 #[cfg(test)]
 mod tests {
-    use super::{WORDS, clock, remedy, rules};
+    use super::{Runtime, WORDS, clock, remedy, rules};
 
     #[test]
     fn times_of_pytorch_count_from_1970() {
@@ -361,16 +430,21 @@ mod tests {
     #[test]
     fn remedies_have_the_words_of_one_runtime() {
         let all: Vec<&str> = rules::all().map(|rule| rule.remedy).collect();
-        for (hip, cuda) in WORDS {
+        for [hip, ..] in WORDS {
             assert!(all.iter().any(|text| text.contains(hip)), "{hip}");
-            assert!(!all.iter().any(|text| text.contains(cuda)), "{cuda}");
         }
         for text in all {
-            let of_cuda = remedy(text, true);
-            let is_call = |word: &str| word.starts_with("hip");
-            let mut words = of_cuda.split(|one: char| !one.is_alphanumeric());
-            assert!(!words.any(is_call), "{of_cuda}");
-            assert_eq!(remedy(text, false), text);
+            assert_eq!(remedy(text, Runtime::Hip), text);
+            for (runtime, others) in [
+                (Runtime::Cuda, &["hip", "HIP_", "SYCL"][..]),
+                (Runtime::Sycl, &["hip", "HIP_", "cuda", "CUDA"]),
+                (Runtime::Other, &["hip", "HIP_", "cuda", "CUDA", "SYCL"]),
+            ] {
+                let told = remedy(text, runtime);
+                let mut words = told.split(|one: char| !one.is_alphanumeric() && one != '_');
+                let is_others = |word: &str| others.iter().any(|other| word.starts_with(other));
+                assert!(!words.any(is_others), "{told}");
+            }
         }
     }
 }

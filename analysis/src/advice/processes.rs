@@ -40,6 +40,8 @@ pub(super) struct Process {
     pub(super) collector_ns: u64,
     /// How long its threads could run and had no processor.
     pub(super) runnable_ns: u64,
+    /// How long its main thread was within MPI, if none of its calls were recorded.
+    pub(super) unrecorded_mpi_ns: u64,
 }
 
 impl Process {
@@ -80,6 +82,7 @@ pub(super) fn process(view: &View<'_>, hosts: &[Host]) -> Process {
         imports_ns: view.count("imports_ns"),
         collector_ns: view.count("collector_ns"),
         runnable_ns: view.count("runnable_ns"),
+        unrecorded_mpi_ns: view.count("unrecorded_mpi_ns"),
     }
 }
 

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 pub use self::side::{Run, Side, measures};
 
-use self::names::pairs;
+use self::names::{in_file, pairs};
 use self::statistics::{Change, Estimate, Verdict};
 use crate::table::{Answer, Cell, Column, Table};
 use rsys_traces::model::{Activity, OpKind, classify};
@@ -77,6 +77,7 @@ pub fn compare(reference: &Side, candidate: &Side, limit_share: Option<f64>) -> 
             "{count} functions differ by no more than chance: their rows are in JSON (--json)"
         )),
     }
+    notes.extend(renamed_script(&compared.functions));
     notes.extend(other_amounts([reference, candidate], &compared.kernels));
     if compared.has_slower_collectives() {
         notes.push(
@@ -91,6 +92,19 @@ pub fn compare(reference: &Side, candidate: &Side, limit_share: Option<f64>) -> 
         is_empty,
         ..Answer::default()
     }
+}
+
+/// What says that functions of one script are compared with those of another.
+fn renamed_script(functions: &[Item]) -> Option<String> {
+    let mut renamed = functions.iter().filter_map(|item| {
+        let (function, old) = in_file(item.renamed.as_deref()?)?;
+        let (same, new) = in_file(&item.name)?;
+        (function == same && old != new).then_some((old, new))
+    });
+    let (old, new) = renamed.next()?;
+    Some(format!(
+        "the script was renamed: functions of {new} are compared with those of the same names in {old}"
+    ))
 }
 
 /// What says that the sides did not do as much work as each other, so that times of whole runs are no measure of speed.

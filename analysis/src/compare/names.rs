@@ -17,7 +17,8 @@ pub fn pairs<'a>(
     before: impl Iterator<Item = &'a str>,
     after: impl Iterator<Item = &'a str>,
 ) -> Vec<Pair<'a>> {
-    let (before, after): (BTreeSet<&str>, BTreeSet<&str>) = (before.collect(), after.collect());
+    let (mut before, mut after): (BTreeSet<&str>, BTreeSet<&str>) =
+        (before.collect(), after.collect());
     let mut pairs: Vec<Pair<'a>> = before
         .intersection(&after)
         .map(|name| Pair {
@@ -25,6 +26,21 @@ pub fn pairs<'a>(
             after: Some(name),
         })
         .collect();
+    if let Some((old, new)) = renamed_file(&before, &after) {
+        for gone in before.clone() {
+            let renamed = in_file(gone).filter(|(_, file)| *file == old);
+            let renamed = renamed.map(|(function, _)| format!("{function} ({new})"));
+            let name = renamed.and_then(|name| after.get(name.as_str()).copied());
+            if let Some(name) = name {
+                before.remove(gone);
+                after.remove(name);
+                pairs.push(Pair {
+                    before: Some(gone),
+                    after: Some(name),
+                });
+            }
+        }
+    }
     let mut alike: BTreeMap<String, [Vec<&str>; 2]> = BTreeMap::new();
     for (side, names) in [before.difference(&after), after.difference(&before)]
         .into_iter()
@@ -52,6 +68,47 @@ pub fn pairs<'a>(
         }));
     }
     pairs
+}
+
+/// A function of Python and its file: `step (train.py)`.
+pub(super) fn in_file(name: &str) -> Option<(&str, &str)> {
+    let (function, file) = name.rsplit_once(" (")?;
+    let file = file.strip_suffix(')')?;
+    file.ends_with(".py").then_some((function, file))
+}
+
+/// The fewest functions that two files have in common of which one is the other, renamed.
+const COMMON: usize = 2;
+
+/// Functions that any two scripts have.
+const OF_ALL: [&str; 2] = ["<module>", "main"];
+
+/// A file of the reference that the candidate lacks, and the one that it has in its place: of the functions of either, half are in both.
+fn renamed_file<'a>(
+    before: &BTreeSet<&'a str>,
+    after: &BTreeSet<&'a str>,
+) -> Option<(&'a str, &'a str)> {
+    let files = |names: &BTreeSet<&'a str>| {
+        let mut files: BTreeMap<&'a str, BTreeSet<&'a str>> = BTreeMap::new();
+        let functions = names.iter().filter_map(|name| in_file(name));
+        for (function, file) in functions.filter(|(function, _)| !OF_ALL.contains(function)) {
+            files.entry(file).or_default().insert(function);
+        }
+        files
+    };
+    let (before, after) = (files(before), files(after));
+    let gone = before.iter().filter(|(file, _)| !after.contains_key(*file));
+    let new = || after.iter().filter(|(file, _)| !before.contains_key(*file));
+    let alike = gone.flat_map(|(old, functions)| {
+        new().map(move |(name, others)| {
+            let common = functions.intersection(others).count();
+            let most = functions.len().max(others.len());
+            (common, 2 * common >= most, *old, *name)
+        })
+    });
+    let alike = alike.filter(|(common, is_half, ..)| *common >= COMMON && *is_half);
+    let (.., old, new) = alike.max_by_key(|(common, ..)| *common)?;
+    Some((old, new))
 }
 
 /// A place without the numbers of threads, which no two runs have in common: `held by thread 4711 in grow` is `held by thread in grow`.
@@ -121,6 +178,36 @@ mod tests {
         ] {
             assert_eq!(without_threads(place), expected);
         }
+    }
+
+    #[test]
+    fn functions_of_a_script_that_was_renamed_are_the_same() {
+        let before = [
+            "<module> (train.py)",
+            "main (train.py)",
+            "step (train.py)",
+            "log (train.py)",
+            "load (data.py)",
+        ];
+        let after = [
+            "<module> (train_new.py)",
+            "main (train_new.py)",
+            "step (train_new.py)",
+            "log (train_new.py)",
+            "load (data.py)",
+        ];
+        let found = pairs(before.into_iter(), after.into_iter());
+        let renamed = found.iter().filter(|pair| pair.before != pair.after);
+        assert_eq!(renamed.count(), 4);
+        assert!(
+            found
+                .iter()
+                .all(|pair| pair.before.is_some() && pair.after.is_some())
+        );
+        // Another program has functions called main as well.
+        let before = ["<module> (a.py)", "main (a.py)", "step (a.py)"];
+        let other = ["<module> (serve.py)", "main (serve.py)", "reply (serve.py)"];
+        assert_eq!(pairs(before.into_iter(), other.into_iter()).len(), 6);
     }
 
     #[test]

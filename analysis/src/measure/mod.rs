@@ -21,7 +21,7 @@ pub mod pictures;
 use std::collections::BTreeSet;
 
 use crate::table::{Answer, Cell, Column};
-use rsys_traces::model::{Batch, DeviceId, Kinds, Model, ProcessId};
+use rsys_traces::model::{Batch, DeviceId, Kinds, Model, Process, ProcessId};
 
 /// A question, while records are read.
 pub trait Measure: Send {
@@ -73,7 +73,7 @@ pub(crate) const PROCESS_COLUMNS: [Column; 4] = [
     Column::plain("rank", "rank"),
     Column::plain("host", ""),
     Column::plain("process", "process"),
-    Column::plain("process_name", ""),
+    Column::plain("process_name", "program"),
 ];
 
 /// The cells of [`PROCESS_COLUMNS`].
@@ -114,8 +114,18 @@ pub(crate) fn unseen(owner: &[Column], columns: &[Column]) -> Vec<Column> {
 }
 
 /// What a question about GPUs says of traces without one.
-const NO_OPERATION: &str =
-    "no operation of a GPU is in these traces: rsys-sample records them with -I rocm";
+pub(crate) fn no_operation(model: &Model) -> String {
+    let records = |process: &Process| RECORD_GPUS.iter().any(|name| process.has_backend(name));
+    let what = "no operation of a GPU is in these traces";
+    match !model.processes.is_empty() && model.processes.iter().all(records) {
+        // Who has asked for them need not be told how.
+        true => format!("{what}, though they were asked for: no work of a GPU was seen"),
+        false => format!("{what}: rsys-sample records them with -I rocm"),
+    }
+}
+
+/// Backends that record operations of GPUs.
+const RECORD_GPUS: [&str; 2] = ["roctracer", "hsa"];
 
 /// The notices of a model as notes of an answer.
 pub(crate) fn notes(model: &Model) -> Vec<String> {

@@ -5,9 +5,12 @@
 //! contained so far, but for the last of each thread: a call is recorded when it ends.
 
 use crate::containers::packed_rows::PackedRows;
-use crate::program::code_place::program_part;
+use crate::program::code_place::{cells as place_cells, innermost, program_part};
+use crate::table::Cell;
 use rsys_traces::model::entry;
-use rsys_traces::model::{Basis, Batch, HostSlice, Model, StackId, ThreadId};
+use rsys_traces::model::{
+    Basis, Batch, Frame, HostKind, HostSlice, Model, StackId, TextId, Texts, ThreadId, is_of_loader,
+};
 
 /// In place of a function where a call has no stack and no sample was taken within it, or none shows a function of the program.
 pub(crate) const NOT_SEEN: &str = "[no sample within the call]";
@@ -25,6 +28,25 @@ const OF_CALL: usize = 16;
 /// Times and stacks, by thread, at some five bytes each.
 type ByThread = Vec<PackedRows<2>>;
 
+/// Where a call was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Site {
+    Frame(Frame),
+    /// A function that the trace has recorded around it.
+    Function(TextId),
+}
+
+impl Site {
+    /// Function, source and line, as cells.
+    pub(crate) fn cells(site: Option<Self>, model: &Model, missing: &str) -> [Cell; 3] {
+        match site {
+            Some(Self::Function(name)) => [model.text(name).into(), Cell::Null, Cell::Null],
+            Some(Self::Frame(frame)) => place_cells(Some(&frame), model, missing),
+            None => place_cells(None, model, missing),
+        }
+    }
+}
+
 /// The stacks of calls and the samples of threads.
 #[derive(Debug, Default)]
 pub(crate) struct CallSites {
@@ -32,6 +54,10 @@ pub(crate) struct CallSites {
     samples: ByThread,
     /// Begin and end of the calls that may be asked about.
     spans: ByThread,
+    /// Functions that the trace has recorded, by thread: begin, end counted downwards, name.
+    functions: Vec<PackedRows<3>>,
+    /// Begins of calls, and the functions that they are in.
+    around: ByThread,
     /// How many samples there are, and how many may be.
     kept: usize,
     limit: usize,
@@ -64,6 +90,44 @@ impl CallSites {
         }
     }
 
+    /// Takes in functions that the trace has recorded, for [`CallSites::site`].
+    pub(crate) fn take_functions(&mut self, batch: &Batch) {
+        let is_one = |slice: &&HostSlice| {
+            slice.kind == HostKind::Function && slice.thread.index() != HostSlice::NO_THREAD
+        };
+        for slice in batch.host.iter().filter(is_one) {
+            let of_thread = entry(&mut self.functions, slice.thread.index());
+            let name = slice.name.index() as u64;
+            of_thread.push([slice.start_ns, u64::MAX - slice.end_ns, name]);
+        }
+    }
+
+    /// Finds the functions around calls: the innermost that is the program's, else the innermost. To be called before [`CallSites::sort`].
+    pub(crate) fn sort_functions(&mut self, texts: &Texts) {
+        let functions = std::mem::take(&mut self.functions);
+        for (thread, mut functions) in functions.into_iter().enumerate() {
+            let Some(spans) = self.spans.get_mut(thread).filter(|list| !list.is_empty()) else {
+                continue;
+            };
+            functions.sort();
+            spans.sort();
+            let (mut next, mut open) = (functions.iter().peekable(), Vec::<(u64, u64)>::new());
+            for [start_ns, _] in spans.iter() {
+                while let Some([begin_ns, backward, name]) = next.next_if(|row| row[0] <= start_ns)
+                {
+                    while open.pop_if(|inner| inner.0 <= begin_ns).is_some() {}
+                    open.push((u64::MAX - backward, name));
+                }
+                while open.pop_if(|inner| inner.0 <= start_ns).is_some() {}
+                let names = || open.iter().rev().map(|(_, name)| *name);
+                let is_own = |name: &u64| !is_of_library(texts.get(TextId::at(*name as usize)));
+                if let Some(name) = names().find(is_own).or_else(|| names().next()) {
+                    entry(&mut self.around, thread).push([start_ns, name]);
+                }
+            }
+        }
+    }
+
     /// Discards samples that are in no call.
     fn discard(&mut self) {
         self.kept = 0;
@@ -89,7 +153,7 @@ impl CallSites {
     /// Puts stacks and samples in order; to be called when all were taken in.
     pub(crate) fn sort(&mut self) {
         self.spans = ByThread::new();
-        for threads in [&mut self.calls, &mut self.samples] {
+        for threads in [&mut self.calls, &mut self.samples, &mut self.around] {
             threads.iter_mut().for_each(|list| list.sort());
         }
     }
@@ -112,4 +176,21 @@ impl CallSites {
         };
         within(&self.calls, start_ns + 1).or_else(|| within(&self.samples, end_ns))
     }
+
+    /// Where a call was made: the innermost function of the program on its stack, else the function around it.
+    pub(crate) fn site(&self, thread: ThreadId, time: (u64, u64), model: &Model) -> Option<Site> {
+        let stack = self.find(thread, time, model);
+        let frame = stack.and_then(|stack| innermost(stack, model));
+        let around = || {
+            let list = self.around.get(thread.index())?;
+            let row = list.get(list.partition_point(|row| row[0] < time.0))?;
+            (row[0] == time.0).then(|| Site::Function(TextId::at(row[1] as usize)))
+        };
+        frame.copied().map(Site::Frame).or_else(around)
+    }
+}
+
+/// Whether a function is of a framework or of Python's library, by its name as PyTorch's profiler writes it: `torch/nn/modules/linear.py(114): forward`.
+fn is_of_library(name: &str) -> bool {
+    name.starts_with("nn.Module: ") || name.starts_with("contextlib.py") || is_of_loader(name)
 }

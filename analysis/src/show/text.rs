@@ -3,8 +3,10 @@
 use super::quantity::quantity;
 use crate::table::{Answer, Cell, Row, Table, Unit};
 
-/// Texts longer than this are cut in the middle of a table; JSON and CSV have them whole.
+/// Texts longer than this are cut in the middle of a table on a terminal; JSON and CSV have them whole.
 const TEXT_WIDTH_MAX: usize = 72;
+/// The same where no terminal is: there are names of thousands of characters.
+const WIDE_MAX: usize = 240;
 
 /// Names are cut to no less than this, however narrow a terminal is.
 const TEXT_WIDTH_MIN: usize = 24;
@@ -80,14 +82,17 @@ fn write_table(text: &mut String, table: &Table, indent: usize, width: usize) {
         .collect();
     let count = table.rows.len().min(table.rows_in_text);
     let rows = &table.rows[..count];
+    let widest = match width {
+        usize::MAX => WIDE_MAX,
+        _ => TEXT_WIDTH_MAX,
+    };
     let mut cells: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
             let cell = |&at: &usize| {
                 let value = quantity(&row.cells[at], table.columns[at].unit);
                 // A line break would tear the row.
-                let value = value.replace(['\n', '\r', '\t'], " ");
-                shorten(value, TEXT_WIDTH_MAX)
+                value.replace(['\n', '\r', '\t'], " ")
             };
             shown.iter().map(cell).collect()
         })
@@ -97,7 +102,13 @@ fn write_table(text: &mut String, table: &Table, indent: usize, width: usize) {
         .enumerate()
         .map(|(place, &at)| {
             let title = table.columns[at].title.chars().count();
-            let widths = cells.iter().map(|row| row[place].chars().count());
+            let widths = cells.iter().map(|row| {
+                let length = row[place].chars().count();
+                match length > widest {
+                    true => shorten(row[place].clone(), widest).chars().count(),
+                    false => length,
+                }
+            });
             widths.fold(title, usize::max)
         })
         .collect();
@@ -166,8 +177,9 @@ fn narrow(widths: &mut [usize], are_left: &[bool], room: usize) {
     }
 }
 
-/// Cuts out the middle of a long text: both ends of a name say something.
+/// Leaves out the arguments of templates and functions of a long text, and then its middle: both ends of a name say something.
 fn shorten(text: String, width: usize) -> String {
+    let text = rsys_proto::without_arguments(&text, width);
     let length = text.chars().count();
     if length <= width {
         return text;
@@ -258,7 +270,8 @@ mod tests {
                 .max()
         };
         assert_eq!(lines(usize::MAX), Some(name.len() + 2 + "2.000 us".len()));
-        assert_eq!(lines(50), Some(50));
+        assert_eq!(lines(60), Some(60));
+        assert!(text_within(&answer, 50).contains("void gemm<\u{2026}>(float const*"));
         // Numbers stay whole.
         assert_eq!(lines(10), Some(TEXT_WIDTH_MIN + 2 + "2.000 us".len()));
     }

@@ -16,14 +16,19 @@ struct Events {
 }
 
 impl Events {
-    fn add(&mut self, category: &str, name: &str, (from, to): (u64, u64), args: &str) {
+    fn add(&mut self, category: &str, name: &str, time: (u64, u64), args: &str) {
+        self.add_of(1, category, name, time, args);
+    }
+
+    /// An event of a thread.
+    fn add_of(&mut self, tid: u64, category: &str, name: &str, (from, to): (u64, u64), args: &str) {
         let pid = match ["kernel", "gpu_memcpy"].contains(&category) {
             true => 0,
             false => 100,
         };
         let (from, length) = (from + 100_000, to - from);
         self.list.push(format!(
-            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{pid},"tid":1,"ts":{from},"dur":{length},"args":{{{args}}}}}"#
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{pid},"tid":{tid},"ts":{from},"dur":{length},"args":{{{args}}}}}"#
         ));
     }
 
@@ -437,4 +442,172 @@ fn many_operators_are_one_finding_for_all_gpus() {
     let found = events.found();
     let rules: Vec<&str> = found.iter().map(|one| one.0.as_str()).collect();
     assert_eq!(rules, ["many_operators"], "{found:#?}");
+}
+
+/// What makes a context before the first kernel is no idle time of the GPU, and most of the run.
+#[test]
+fn long_calls_before_the_first_operation_are_start_up() {
+    let of = |long_us: u64| {
+        let mut events = Events::default();
+        events.python("train.py(5): main", (0, long_us + 900_000));
+        events.call("cudaDeviceGetStreamPriorityRange", (10, 10 + long_us));
+        for step in 0..80 {
+            let at = 20_000 + long_us + 10_000 * step;
+            events.launch(at, (at + 50, at + 9_900));
+        }
+        events.found()
+    };
+    let found = of(3_000_000);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!((found[0].0.as_str(), found[0].2), ("start_up", 3_000_000));
+    assert!(
+        found[0].1.starts_with("cudaDeviceGetStreamPriorityRange"),
+        "{found:#?}"
+    );
+    assert_eq!(of(2_000), []);
+}
+
+/// Calls return when their kernels have ended.
+#[test]
+fn launches_that_wait_for_their_kernels_are_told() {
+    let of = |waits: bool, busy_us: u64| {
+        let mut events = Events::default();
+        for step in 0..60 {
+            let at = 10_000 * step;
+            let kernel = (at + 10, at + 10 + busy_us);
+            let end = if waits { kernel.1 + 3 } else { at + 8 };
+            events.submit(("hipLaunchKernel", at, end), "", &[kernel]);
+            events.python("train.py(30): augment", (kernel.1 + 5, at + 9_990));
+        }
+        events.found()
+    };
+    let rules = |found: Vec<(String, String, u64)>| -> Vec<String> {
+        found.into_iter().map(|one| one.0).collect()
+    };
+    // Half of the time the GPU is idle: all of that the host could have worked ahead.
+    assert_eq!(rules(of(true, 6_000)), ["blocking_launches"]);
+    assert_eq!(rules(of(false, 6_000)), ["host_code"]);
+    assert_eq!(rules(of(false, 9_900)), Vec::<String>::new());
+}
+
+/// Kernels with which the runtime copies, and calls that begin long after their kernels, do not say that launches wait.
+#[test]
+fn what_calls_wait_for_anyway_says_nothing_of_launches() {
+    let of = |name: &str, later_us: u64| {
+        let mut events = Events::default();
+        for step in 0..60 {
+            let at = 10_000 * step;
+            let link = events.link();
+            let args = format!(r#"{link},"device":0,"stream":7"#);
+            let call = (at + later_us, at + later_us + 6_013);
+            events.add("cuda_runtime", "hipLaunchKernel", call, &link);
+            events.add("kernel", name, (at + 10, at + 6_010), &args);
+            events.python("train.py(30): augment", (at + 7_000, at + 9_990));
+        }
+        events
+            .found()
+            .iter()
+            .any(|one| one.0 == "blocking_launches")
+    };
+    assert!(of("gemm", 0));
+    assert!(!of("__amd_rocclr_copyBuffer", 0) && !of("gemm", 500));
+}
+
+/// What precedes the first operation of a second GPU is a wait for the first one's work.
+#[test]
+fn a_wait_for_another_gpu_is_no_start_up() {
+    let mut events = Events::default();
+    events.python("train.py(5): main", (0, 1_000_000));
+    let link = events.link();
+    events.add("cuda_runtime", "hipLaunchKernel", (10, 20), &link);
+    let args = format!(r#"{link},"device":0,"stream":7"#);
+    events.add("kernel", "gemm", (30, 600_000), &args);
+    events.call("hipDeviceSynchronize", (40, 600_010));
+    for step in 0..40 {
+        let (at, link) = (600_100 + 10_000 * step, events.link());
+        events.add("cuda_runtime", "hipLaunchKernel", (at, at + 5), &link);
+        let args = format!(r#"{link},"device":1,"stream":7"#);
+        events.add("kernel", "gemm", (at + 10, at + 9_980), &args);
+    }
+    let found = events.found();
+    assert!(found.iter().all(|one| one.0 != "start_up"), "{found:#?}");
+}
+
+/// A call that copies from memory that is pinned, and waits all the same.
+#[test]
+fn pinned_memory_is_not_to_be_pinned() {
+    let of = |name: &str| {
+        let mut events = Events::default();
+        for step in 0..30 {
+            let at = 10_000 * step;
+            events.launch(at, (at + 10, at + 3_000));
+            events.submit(
+                ("hipMemcpyAsync", at + 20, at + 7_000),
+                name,
+                &[(at + 3_010, at + 6_990)],
+            );
+        }
+        let found = events.found();
+        found.iter().any(|one| one.0 == "pageable_copies")
+    };
+    assert!(of("Memcpy HtoD (Pageable -> Device)"));
+    assert!(!of("Memcpy HtoD (Pinned -> Device)"));
+}
+
+/// The functions of Python around a call say where it was made.
+#[test]
+fn recorded_functions_are_the_place_of_a_call() {
+    let mut events = Events::default();
+    for step in 0..30 {
+        let at = 10_000 * step;
+        events.python("train.py(3): step", (at, at + 9_990));
+        events.python("train.py(9): log", (at + 1_000, at + 6_100));
+        events.python("torch/_tensor.py(8): item", (at + 1_005, at + 6_050));
+        events.launch(at + 5, (at + 10, at + 6_000));
+        events.call("hipDeviceSynchronize", (at + 1_010, at + 6_010));
+    }
+    let found = events.found();
+    let place = "hipDeviceSynchronize in train.py(9): log";
+    assert!(found.iter().any(|one| one.1 == place), "{found:#?}");
+}
+
+/// A process with two GPUs, each with a thread of its own that waits for it: what one of them loses is no less for the other being busy.
+#[test]
+fn jobs_that_share_a_process_alone_have_their_own_waits() {
+    let of = |threads: [u64; 2]| {
+        let mut events = Events::default();
+        for step in 0..20 {
+            let at = 10_000 * step;
+            for (device, length) in [(0, 9_960), (1, 4_000)] {
+                let link = events.link();
+                let tid = threads[device as usize];
+                let launch = (at + 5 * device, at + 5 * device + 4);
+                events.add_of(tid, "cuda_runtime", "hipLaunchKernel", launch, &link);
+                let args = format!(r#"{link},"device":{device},"stream":7"#);
+                events.add("kernel", "gemm", (at + 20, at + 20 + length), &args);
+                let (link, wait) = (events.link(), (at + 30, at + 25 + length));
+                events.add_of(tid, "cuda_runtime", "hipDeviceSynchronize", wait, &link);
+            }
+        }
+        events.found().iter().any(|one| one.0 == "sync_in_loop")
+    };
+    assert!(of([1, 2]) && !of([1, 1]));
+}
+
+/// A short use of a GPU in a long run.
+#[test]
+fn what_is_no_part_of_the_run_is_no_finding() {
+    let of = |run_us: u64| {
+        let mut events = Events::default();
+        events.python("train.py(1): main", (0, run_us));
+        for step in 0..20 {
+            let at = 1_000 * step;
+            events.launch(at, (at + 10, at + 400));
+            events.call("hipDeviceSynchronize", (at + 20, at + 410));
+            events.python("train.py(30): augment", (at + 410, at + 990));
+        }
+        events.found()
+    };
+    assert!(!of(20_000).is_empty());
+    assert_eq!(of(100_000_000), []);
 }

@@ -233,6 +233,99 @@ fn an_iteration_gains_no_more_than_it_was_idle_itself() {
     assert!(saved.sum::<f64>() < 50.01, "{gaps:#?}");
 }
 
+/// A host that launches ten steps of a millisecond in a millisecond: a step is as long as the GPU takes for it.
+#[test]
+fn where_the_host_runs_ahead_a_step_is_the_gpus() {
+    let of = |period: u64| {
+        let mut told = Told::new();
+        for step in 0..10 {
+            let at = 1_000 + period * step;
+            told.slice(HostKind::Range, &format!("step {step}"), (at, at + 90));
+            let begin = 1_050 + 1_000 * step;
+            told.operation("gemm", at + 10, (begin, begin + 980));
+        }
+        told.lane(None, Assign::Launch)
+    };
+    let lane = of(100);
+    let durations: Vec<u64> = lane.iterations.iter().map(|one| one.duration_ns).collect();
+    assert_eq!((durations[0], &durations[1..]), (980, &[1_000; 9][..]));
+    assert_eq!(lane.iterations[3].start_ns, 4_030);
+    assert_eq!(lane.iterations[3].host_ns, (1_300, 1_390));
+    assert!(lane.host_ahead_ns > Some(4_000), "{:?}", lane.host_ahead_ns);
+    // One that waits: its steps are those of the host.
+    let mut told = Told::new();
+    for step in 0..10 {
+        let at = 1_000 + 1_000 * step;
+        told.slice(HostKind::Range, &format!("step {step}"), (at, at + 990));
+        told.operation("gemm", at + 10, (at + 20, at + 950));
+    }
+    let lane = told.lane(None, Assign::Launch);
+    assert_eq!(
+        (lane.host_ahead_ns, lane.iterations[3].duration_ns),
+        (None, 990)
+    );
+    let answer = answer(&[of(100)], &options(None, Assign::Launch));
+    assert!(
+        answer.notes.iter().any(|note| note.contains("runs ahead")),
+        "{:?}",
+        answer.notes
+    );
+}
+
+/// Hosts that wait for the GPU before the next step, though outside of what the marker is around.
+#[test]
+fn a_host_that_waits_for_its_gpu_behind_the_marker_is_not_ahead() {
+    let mut told = Told::new();
+    for step in 0..10 {
+        let at = 1_000 + 1_000 * step;
+        let name = format!("step {step}");
+        told.slice(HostKind::Range, &name, (at, at + 100));
+        // Launched in the range, and by what follows it: the loss is fetched at 950.
+        told.operation("gemm", at + 10, (at + 20, at + 600));
+        told.operation("grad", at + 110, (at + 600, at + 950));
+    }
+    let lane = told.lane(None, Assign::Launch);
+    assert_eq!(
+        (lane.host_ahead_ns, lane.iterations[3].duration_ns),
+        (None, 100)
+    );
+}
+
+/// A GPU that waits at the begin of one step, of a host that is ahead otherwise.
+#[test]
+fn a_stall_is_part_of_the_step_that_it_delays() {
+    let mut told = Told::new();
+    for step in 0..10 {
+        let at = 1_000 + 100 * step;
+        told.slice(HostKind::Range, &format!("step {step}"), (at, at + 90));
+        let begin = 1_050 + 1_000 * step + if step < 5 { 0 } else { 3_000 };
+        told.operation("gemm", at + 10, (begin, begin + 980));
+    }
+    let lane = told.lane(None, Assign::Launch);
+    let durations: Vec<u64> = lane.iterations.iter().map(|one| one.duration_ns).collect();
+    assert_eq!(durations[4..7], [1_000, 4_000, 1_000]);
+}
+
+/// The only step of each epoch has number 0: six epochs are six iterations.
+#[test]
+fn parts_whose_numbers_begin_again_are_several_iterations() {
+    let mut told = Told::new();
+    for epoch in 0..6_u64 {
+        let at = 1_000 * epoch;
+        told.slice(HostKind::Range, "step 0: forward", (at, at + 400));
+        told.slice(HostKind::Range, "step 0: backward", (at + 400, at + 900));
+        told.operation("gemm", at + 10, (at + 20, at + 800));
+    }
+    let lane = told.lane(None, Assign::Launch);
+    let found: Vec<(u64, u64)> = lane
+        .iterations
+        .iter()
+        .map(|one| (one.start_ns, one.duration_ns))
+        .collect();
+    assert_eq!(found.len(), 6, "{found:?}");
+    assert_eq!(found[1], (1_000, 900));
+}
+
 #[test]
 fn markers_are_found_by_what_they_are() {
     let mut told = Told::new();

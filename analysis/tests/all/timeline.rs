@@ -149,3 +149,18 @@ fn what_touches_does_not_overlap() {
     assert_eq!((division.total_ns(), division.idle_ns()), (30, 5));
     assert_eq!(division.memcpy, 2);
 }
+
+#[test]
+fn who_has_recorded_gpus_is_not_told_how() {
+    let note = |backends: &str| {
+        let mut model = crate::common::model();
+        backends.clone_into(&mut model.processes[0].backends);
+        Timeline::default().answer(&model, "run").notes.join("\n")
+    };
+    assert!(note("").contains("-I rocm"), "{}", note(""));
+    let told = note("roctracer roctx");
+    assert!(
+        told.contains("no operation of a GPU") && !told.contains("-I rocm"),
+        "{told}"
+    );
+}

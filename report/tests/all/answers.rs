@@ -76,3 +76,40 @@ fn answers_about_files_of_all_formats_are_as_the_schema_says() {
         assert!(answers > QUESTIONS.len() / 2, "{}: {answers}", seed.name);
     }
 }
+
+#[test]
+fn the_name_of_a_file_says_its_form() {
+    let scratch = Scratch::new();
+    let seed = seeds::all(&scratch.0).into_iter().next().unwrap();
+    let trace = scratch.0.join(seed.file);
+    std::fs::write(&trace, &seed.bytes).unwrap();
+    let trace = trace.display().to_string();
+    let write = |words: &[&str], name: &str| {
+        let file = scratch.0.join(name);
+        let file_name = file.display().to_string();
+        let words = words.iter().copied();
+        let words = ["rsys-report"].into_iter().chain(words);
+        let words = words.chain([trace.as_str(), "-o", file_name.as_str()]);
+        let code = rsys_report::run(words.map(Into::into));
+        (code, std::fs::read_to_string(file).unwrap_or_default())
+    };
+    let begins = |words: &[&str], name: &str, start: &str| {
+        let (code, text) = write(words, name);
+        assert!(
+            code < 2 && text.starts_with(start),
+            "{name}: {code} {:.80}",
+            text
+        );
+    };
+    begins(&[], "x.html", "<!DOCTYPE html>");
+    begins(&["kernels"], "x.json", "{");
+    begins(&["html"], "y.html", "<!DOCTYPE html>");
+    // One answer is no page, a page no JSON, and nothing a PDF: no file is better than one that is not what its name says.
+    for (words, name) in [
+        (&["kernels"][..], "z.html"),
+        (&["html"], "z.json"),
+        (&[], "z.pdf"),
+    ] {
+        assert_eq!(write(words, name), (1, String::new()), "{name}");
+    }
+}

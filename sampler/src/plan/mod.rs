@@ -59,6 +59,8 @@ pub struct Plan {
     /// Whether programs that use GPUs while nothing of that is recorded are worth a line: the user
     /// has not said that it is to be off.
     pub hints_at_gpus: bool,
+    /// The same of MPI, whose calls are recorded where the user asks for them.
+    pub hints_at_mpi: bool,
     /// Whether what is recorded is kept: not where it goes to `/dev/null`.
     pub is_kept: bool,
     /// Whether the run has a folder of its own among those of other runs, and shares it with no other task of a job.
@@ -158,6 +160,7 @@ impl Plan {
                 .unwrap_or(u64::MAX),
             unwinder: resolved.unwinder.as_str().to_owned(),
             openmp_runtime: openmp.runtime,
+            backends: resolved.backends.in_use(),
             python: python_view(resolved),
             start_ns,
             attached_at: None,
@@ -230,6 +233,8 @@ impl Plan {
             is_kept,
             closing,
             hints_at_gpus: !resolved.backends.is_refused("roctracer"),
+            hints_at_mpi: !resolved.backends.is_refused("mpip")
+                && !resolved.backends.is_on("mpip", false),
             linger: resolved.linger,
             leave_after: leave_after(resolved),
             place,

@@ -173,6 +173,9 @@ fn say_outcome(outcome: &Outcome, missing: &Missing, circumstances: &Circumstanc
     if let Some(hint) = summary::gpu_hint(processes).filter(|_| plan.hints_at_gpus) {
         say(&hint);
     }
+    if let Some(hint) = summary::mpi_hint(processes).filter(|_| plan.hints_at_mpi) {
+        say(&hint);
+    }
 }
 
 fn say_figures(outcome: &Outcome, announced: u64, refused: u64) {

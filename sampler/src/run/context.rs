@@ -49,6 +49,8 @@ pub struct RunContext {
     pub unwinder: String,
     /// The runtime of OpenMP that is loaded in place of libgomp, if one is.
     pub openmp_runtime: Option<PathBuf>,
+    /// What is recorded beside samples: the backends in use.
+    pub backends: Vec<&'static str>,
     /// What is shown of Python.
     pub python: PythonView,
     /// BOOTTIME of the start of the run.
@@ -124,6 +126,7 @@ impl RunContext {
             shortest_off_cpu_ns: 0,
             unwinder: String::new(),
             openmp_runtime: None,
+            backends: Vec::new(),
             python: PythonView::default(),
             start_ns: 0,
             attached_at: None,

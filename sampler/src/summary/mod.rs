@@ -2,6 +2,7 @@
 
 mod gpu;
 mod job;
+mod mpi;
 mod nothing;
 mod table;
 mod viewer;
@@ -17,6 +18,7 @@ use crate::words::counted;
 
 pub use self::gpu::gpu_hint;
 pub use self::job::job_table;
+pub use self::mpi::mpi_hint;
 pub use self::nothing::{Circumstances, NoTrace, no_trace};
 use self::nothing::{empty_traces, reason_for_nothing, shared_trace, short_processes};
 pub use self::table::{Run, table};

@@ -280,8 +280,10 @@ fn wall(process: &ProcessSummary, run: &Run<'_>) -> Option<String> {
         return None;
     }
     let share = |ns: u64| percent(ns.min(main.wall_ns), main.wall_ns);
-    let (used, waited) = (share(main.cpu_ns), share(main.wait_ns));
-    let unseen = (100.0 - used - waited).max(0.0);
+    // Samples and looks have errors, and whole numbers more: what is said is to add up.
+    let used = share(main.cpu_ns).round();
+    let waited = share(main.wait_ns).round().min(100.0 - used);
+    let unseen = 100.0 - used - waited;
     if Duration::from_nanos(main.wall_ns) < SHORTEST || waited + unseen < WORTH_PERCENT {
         return None;
     }
@@ -290,7 +292,7 @@ fn wall(process: &ProcessSummary, run: &Run<'_>) -> Option<String> {
         (Some((place, ns)), _) if share(*ns) >= LEAST_PERCENT => {
             format!(
                 "{waited:.0} % waiting ({:.0} % in {place}), {unseen:.0} % neither",
-                share(*ns)
+                share(*ns).round().min(waited)
             )
         }
         (_, true) => format!("{waited:.0} % waiting, {unseen:.0} % neither"),
@@ -339,12 +341,15 @@ fn entries<'a>(
 /// How idle a GPU was, and what it waited for.
 fn idle(gpu: &GpuTime) -> Vec<String> {
     let share = |ns| format!("{:.0} %", percent(ns, gpu.total_ns));
+    // Whole numbers are to add up.
+    let [idle, late] = [gpu.idle_ns(), gpu.late_ns].map(|ns| percent(ns, gpu.total_ns).round());
+    let launched = match gpu.late_ns + gpu.submitted_ns == gpu.idle_ns() {
+        true => idle - late,
+        false => percent(gpu.submitted_ns, gpu.total_ns).round(),
+    };
     let mut lines = vec![format!(
-        "{} idle {}: {} not yet launched, {} launched",
-        gpu.name,
-        share(gpu.idle_ns()),
-        share(gpu.late_ns),
-        share(gpu.submitted_ns)
+        "{} idle {idle:.0} %: {late:.0} % not yet launched, {launched:.0} % launched",
+        gpu.name
     )];
     if let Some((place, ns)) = &gpu.late_place
         && percent(*ns, gpu.total_ns) >= LEAST_PERCENT
@@ -409,8 +414,9 @@ pub(super) fn percent(part: u64, whole: u64) -> f64 {
 
 /// A line of at most so many characters.
 pub(super) fn shorten(line: &str, width: usize) -> String {
+    let line = rsys_proto::without_arguments(line, width);
     if line.chars().count() <= width {
-        return line.to_owned();
+        return line;
     }
     let kept = line.chars().take(width - 1);
     kept.chain(['…']).collect()
@@ -422,6 +428,7 @@ mod tests {
 
     use super::super::tests::process;
     use super::*;
+    use crate::emit::digest::MainThread;
 
     fn entry(name: &str, ns: u64) -> Entry {
         Entry {
@@ -556,6 +563,36 @@ mod tests {
         one.digest.main.cpu_ns = 9_500_000_000;
         one.digest.main.wait_ns = 0;
         assert_eq!(looked_at(&one), None);
+    }
+
+    #[test]
+    fn parts_of_a_whole_add_up() {
+        let mut one = process();
+        one.digest.cpu_ns = 715_000_000;
+        one.digest.main = MainThread {
+            wall_ns: 1_000_000_000,
+            cpu_ns: 715_000_000,
+            wait_ns: 333_000_000,
+            wait_place: Some(("load (train.py:4)".to_owned(), 333_000_000)),
+        };
+        one.digest.gpus = vec![GpuTime {
+            name: "gfx90a".to_owned(),
+            total_ns: 1_000,
+            busy_ns: 409,
+            late_ns: 326,
+            submitted_ns: 265,
+            late_place: None,
+        }];
+        let text = lines(&[one], 200).join("\n");
+        assert!(text.contains("was 72 % of"), "{text}");
+        assert!(
+            text.contains("28 % waiting (28 % in load (train.py:4)), 0 % neither"),
+            "{text}"
+        );
+        assert!(
+            text.contains("idle 59 %: 33 % not yet launched, 26 % launched"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod gpus;
 mod iterations;
 mod kineto;
 mod launch;
+mod loaders;
 mod mcp;
 mod parts;
 mod query;

@@ -47,6 +47,8 @@ id! {
 pub struct Process {
     /// Process id, as the trace shows it.
     pub pid: u32,
+    /// Id of the process that made it; 0 if unknown.
+    pub parent_pid: u32,
     /// Name.
     pub name: String,
     /// Command line, with spaces between the words.
@@ -67,6 +69,8 @@ pub struct Process {
     pub sample_period_ns: u64,
     /// The file that it was read from.
     pub file: String,
+    /// The backends with which it was recorded, with spaces between them; empty if its trace does not say.
+    pub backends: String,
     /// How often waiting threads were looked at, in Hz; 0 if they were not, or if that is unknown.
     pub wait_frequency_hz: u64,
     /// Whether its context switches were recorded to its end, so that its threads are known to have run whenever they were not off the processor.
@@ -121,6 +125,12 @@ pub struct Account {
 }
 
 impl Process {
+    /// Whether it was recorded with a backend.
+    #[must_use]
+    pub fn has_backend(&self, name: &str) -> bool {
+        self.backends.split(' ').any(|one| one == name)
+    }
+
     /// Where it stands in output: ranks first, then by host, start and process id. No property of a file name counts, unless all else is
     /// equal.
     #[must_use]

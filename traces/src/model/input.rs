@@ -1,7 +1,8 @@
 //! Names of what brings data into a program.
 
-/// Parts of names, in small letters, of what loads and prepares the data of the next step: in PyTorch, Lightning, TensorFlow, JAX, DALI and WebDataset.
-const INPUTS: [&str; 15] = [
+/// Parts of names, in small letters, of what loads and prepares the data of the next step: in PyTorch with torchdata,
+/// Lightning, TensorFlow (tf.data), JAX, DALI, WebDataset, FFCV, Mosaic's streaming and Hugging Face's datasets, whose names have `dataset` in them.
+const INPUTS: [&str; 25] = [
     "dataloader",
     "data_loader",
     "dataset",
@@ -17,6 +18,16 @@ const INPUTS: [&str; 15] = [
     "_dataloading",
     "iteratorgetnext",
     "prefetcher",
+    "iterator_ops.py",
+    "iterator::root",
+    "iterator::prefetch",
+    "tf_data",
+    "dali::",
+    "nvidia/dali/",
+    "webdataset",
+    "ffcv/",
+    "streaming/base/",
+    "torchdata",
 ];
 
 /// Whether a range, operator or function is about the input of a program.
@@ -27,7 +38,7 @@ pub fn is_input(name: &str) -> bool {
 }
 
 /// Parts of names, in small letters, of what hands out the next piece of data.
-const LOADERS: [&str; 7] = [
+const LOADERS: [&str; 16] = [
     "enumerate(dataloader)",
     "torch/utils/data/",
     "(dataloader.py",
@@ -35,6 +46,15 @@ const LOADERS: [&str; 7] = [
     "_next_data",
     "_dataloading",
     "iteratorgetnext",
+    "iterator_ops.py",
+    "iterator::root",
+    "nvidia/dali/",
+    "dali_generic_iterator",
+    "daligenericiterator",
+    "webdataset/",
+    "ffcv/loader/",
+    "streaming/base/",
+    "torchdata/",
 ];
 
 /// Whether a range, operator or function hands out data, whatever it calls for that.
@@ -45,7 +65,7 @@ pub fn is_loader(name: &str) -> bool {
 }
 
 /// Beginnings of the names of functions that a loader calls for itself: PyTorch's own, what is built in, and those of Python's library that wait.
-const OF_LOADERS: [&str; 9] = [
+const OF_LOADERS: [&str; 18] = [
     "torch/",
     "<",
     "queue.py",
@@ -55,6 +75,15 @@ const OF_LOADERS: [&str; 9] = [
     "pickle.py",
     "multiprocessing/",
     "concurrent/",
+    "torchdata/",
+    "tensorflow/",
+    "nvidia/",
+    "webdataset/",
+    "ffcv/",
+    "streaming/base/",
+    "datasets/arrow_dataset.py",
+    "datasets/iterable_dataset.py",
+    "datasets/formatting/",
 ];
 
 /// Whether a loader calls a function for itself; others are the program's.
@@ -79,6 +108,20 @@ mod tests {
                 true,
             ),
             ("get_batch (train.py:12)", true),
+            (
+                "tensorflow/python/data/ops/iterator_ops.py(810): __next__",
+                true,
+            ),
+            ("Iterator::Root::Prefetch", true),
+            (
+                "nvidia/dali/plugin/pytorch/__init__.py(203): __next__",
+                true,
+            ),
+            ("webdataset/pipeline.py(64): iterator", true),
+            ("ffcv/loader/epoch_iterator.py(148): __next__", true),
+            ("streaming/base/stream.py(80): __iter__", true),
+            ("datasets/arrow_dataset.py(2700): __getitem__", true),
+            ("torchdata/nodes/base_node.py(70): __next__", true),
             ("aten::linear", false),
             ("step (train.py:12)", false),
         ] {

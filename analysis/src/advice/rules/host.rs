@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::interpreter::lock_wait_ns;
-use super::submission::{LOOP, WAITING, untold_ns};
+use super::submission::{LOOP, WAITING, held_ns, untold_ns};
 use crate::advice::facts::{Facts, Gpu, Idle};
 use crate::advice::places::{has_other_lock, without_line, without_lock};
 use crate::advice::rule::{
     Finding, Need, OFTEN, Rule, Verdict, is_worth_of, of_each_gpu, of_each_gpu_together,
 };
+use crate::table::Cell;
 use crate::table::view::View;
 use rsys_traces::model::is_input as is_input_name;
 
@@ -144,6 +145,7 @@ enum Of {
     Code,
     Wait,
     Input,
+    Loader,
     OffProcessor,
     Lock,
     Call,
@@ -161,6 +163,7 @@ fn of_function(facts: &Facts<'_>, gpu: &Gpu, function: &AtFunction<'_>, place: &
             // The wait of a call that has its own rule.
             () if 2 * gpu.paused_in_ns(without_line(place)) >= function.wait_ns => Of::Call,
             () if is_for_lock(facts, gpu, place, function.wait_ns) => Of::Lock,
+            () if is_of_loader(facts, gpu, place, function.wait_ns) => Of::Loader,
             () if is_input(facts, place) => Of::Input,
             () => Of::Wait,
         };
@@ -228,7 +231,8 @@ fn shares<'f>(facts: &Facts<'_>, gpu: &'f Gpu) -> (Vec<Share<'f>>, Taken) {
     let pauses_ns: u64 = WAITING.map(|cause| gpu.paused_ns(cause)).iter().sum();
     let phases_ns: u64 = gpu.phases.iter().map(|phase| phase.idle_ns).sum();
     let [untold_waits_ns, untold_memory_ns] = untold_ns(gpu);
-    let (mut left_ns, mut taken) = (gpu.host_idle_ns(), Taken::default());
+    let left_ns = gpu.host_idle_ns().saturating_sub(held_ns(facts, gpu));
+    let (mut left_ns, mut taken) = (left_ns, Taken::default());
     let mut untold_taken_ns = 0;
     let mut shares = Vec::new();
     for function in functions(gpu) {
@@ -244,7 +248,7 @@ fn shares<'f>(facts: &Facts<'_>, gpu: &'f Gpu) -> (Vec<Share<'f>>, Taken) {
     for is_input in [true, false] {
         for share in shares
             .iter_mut()
-            .filter(|one| (one.of == Of::Input) == is_input)
+            .filter(|one| matches!(one.of, Of::Input | Of::Loader) == is_input)
         {
             let idle_ns = share.function.idle_ns();
             share.saves_ns = idle_ns.min(left_ns);
@@ -287,19 +291,25 @@ pub(super) fn behind_calls<'f>(facts: &Facts<'_>, gpu: &'f Gpu) -> Option<(&'f s
 fn of_host(facts: &Facts<'_>, meant: Of) -> Verdict {
     of_each_gpu(facts, |gpu| {
         let (shares, _) = shares(facts, gpu);
-        let meant = shares.into_iter().filter(|share| share.of == meant);
-        let found = meant.map(|share| {
+        let own = shares.into_iter().filter(|share| share.of == meant);
+        let found = own.map(|share| {
             let function = &share.function;
+            let loader = facts
+                .loaders
+                .get(&gpu.owner)
+                .filter(|_| meant == Of::Loader);
+            let mut evidence = loader.map_or_else(Vec::new, loader_cells);
+            evidence.extend::<[(&str, Cell); 5]>([
+                ("idle_ns", function.idle_ns().into()),
+                ("in_code_ns", function.code_ns.into()),
+                ("in_waits_ns", function.wait_ns.into()),
+                ("off_processor_ns", function.off_ns.into()),
+                ("waits_recorded", facts.has_waits(gpu).into()),
+            ]);
             Finding {
                 saves_ns: Some(share.saves_ns),
                 place: share.most.place.clone(),
-                evidence: vec![
-                    ("idle_ns", function.idle_ns().into()),
-                    ("in_code_ns", function.code_ns.into()),
-                    ("in_waits_ns", function.wait_ns.into()),
-                    ("off_processor_ns", function.off_ns.into()),
-                    ("waits_recorded", facts.has_waits(gpu).into()),
-                ],
+                evidence,
                 span: Some(share.most.longest),
                 times: share.times(gpu),
                 ..Finding::default()
@@ -325,6 +335,34 @@ fn input_wait(facts: &Facts<'_>) -> Verdict {
         }
         verdict => verdict,
     }
+}
+
+/// Waits of the thread that launches for what another thread or process hands it.
+pub(super) fn loader_of_gpu(facts: &Facts<'_>) -> Verdict {
+    of_host(facts, Of::Loader)
+}
+
+/// What is told of a loader.
+pub(super) fn loader_cells(loader: &View<'_>) -> Vec<(&'static str, Cell)> {
+    let mut told: Vec<(&str, Cell)> = vec![
+        ("loader", loader.text("loader").into()),
+        ("waits", loader.count("waits").into()),
+        ("loader_runs_ns", loader.count("loader_runs_ns").into()),
+    ];
+    let waits_ns = loader.count("loader_waits_ns");
+    if waits_ns > 0 {
+        told.push(("loader_waits_ns", waits_ns.into()));
+        told.push(("loader_waits_in", loader.text("loader_waits_for").into()));
+    }
+    told
+}
+
+/// Whether a place is where the main thread of a GPU's process waits for its loader, and most of such waits are for that.
+fn is_of_loader(facts: &Facts<'_>, gpu: &Gpu, place: &str, wait_ns: u64) -> bool {
+    let loader = facts.loaders.get(&gpu.owner);
+    loader.is_some_and(|row| {
+        2 * row.count("wait_ns") >= wait_ns && without_line(&row.place("")) == without_line(place)
+    })
 }
 
 fn host_off_processor(facts: &Facts<'_>) -> Verdict {

@@ -1,5 +1,6 @@
 //! The time of a run before its GPUs have their first work, and after the last.
 
+use super::submission::start_up_before;
 use crate::advice::facts::Facts;
 use crate::advice::owners::Span;
 use crate::advice::processes::Process;
@@ -49,6 +50,11 @@ fn judge(
         let span = span(process, used);
         let (place, at_place_ns) = most(process);
         let at_place_ns = at_place_ns.min(span.duration_ns);
+        // Calls that make what is made once have a rule of their own.
+        let in_calls_ns = start_up_before(facts, process.owner).map_or(0, |(ns, _)| ns);
+        if span.start_ns < used.start_ns && 2 * in_calls_ns >= at_place_ns {
+            continue;
+        }
         if at_place_ns >= LONG_NS && PART * at_place_ns >= process.recorded_ns {
             found.push(Finding {
                 // Some of it every run needs: what its main thread did at one place is what there is to gain.

@@ -1,12 +1,19 @@
 //! Programs that use no GPU: what their threads waited for, and how processors were used.
 
-use super::host::is_data;
+use super::host::{is_data, loader_cells, loader_of_gpu};
 use crate::advice::facts::Facts;
 use crate::advice::processes::Process;
 use crate::advice::rule::{Finding, Rule, Verdict};
 use rsys_traces::model::is_input;
 
-pub(super) const RULES: [Rule; 7] = [
+pub(super) const RULES: [Rule; 9] = [
+    Rule {
+        name: "loader_wait",
+        title: "the main thread waits for its loader",
+        remedy: "make what the loader does faster, or have more of them do it (DataLoader: num_workers, prefetch_factor, persistent_workers=True; several threads on one queue), prepare the data once and keep it; where it computes in Python, processes instead of threads",
+        needs: &[],
+        judge: loader_wait,
+    },
     Rule {
         name: "data_wait",
         title: "the program waits for data that it reads or receives",
@@ -55,6 +62,13 @@ pub(super) const RULES: [Rule; 7] = [
         remedy: "record with rsys-sample --realtime: it shows what threads wait for, and in which line",
         needs: &[],
         judge: waits_not_recorded,
+    },
+    Rule {
+        name: "mpi_not_recorded",
+        title: "ranks are in calls of MPI, and who waits for whom was not recorded",
+        remedy: "record with rsys-sample -I mpip (and --realtime): it shows which rank the others wait for, and in which line",
+        needs: &[],
+        judge: mpi_not_recorded,
     },
 ];
 
@@ -118,7 +132,11 @@ fn waits(facts: &Facts<'_>, is_for_data: bool) -> Verdict {
         let is_data = is_data(waited_for) && !process.is_any_wait || is_input(place);
         let is_other =
             FOR_CHILDREN.contains(&waited_for.as_str()) || waited_for.contains(INTERPRETERS_LOCK);
-        let is_worth = is_worth(*ns, process) && !is_other;
+        let is_of_loader = facts
+            .loaders
+            .get(&process.owner)
+            .is_some_and(|row| row.place("") == *place);
+        let is_worth = is_worth(*ns, process) && !is_other && !is_of_loader;
         // Of several threads, who waits may have others work.
         let has_others_work = !is_data && process.threads > 1;
         (is_worth && is_data == is_for_data && !has_others_work).then(|| Finding {
@@ -141,6 +159,24 @@ fn data_wait(facts: &Facts<'_>) -> Verdict {
 
 fn main_wait(facts: &Facts<'_>) -> Verdict {
     waits(facts, false)
+}
+
+/// The main thread waits for what another thread or process of its own hands it; with a GPU, see [`loader_of_gpu`].
+fn loader_wait(facts: &Facts<'_>) -> Verdict {
+    if !facts.gpus.is_empty() {
+        return loader_of_gpu(facts);
+    }
+    of_processes(facts, true, |process| {
+        let loader = facts.loaders.get(&process.owner)?;
+        let ns = loader.count("wait_ns");
+        is_worth(ns, process).then(|| Finding {
+            saves_ns: Some(ns.min(process.recorded_ns)),
+            place: loader.place(""),
+            evidence: loader_cells(loader),
+            span: Some(process.life),
+            ..Finding::default()
+        })
+    })
 }
 
 fn imports(facts: &Facts<'_>) -> Verdict {
@@ -231,4 +267,27 @@ fn waits_not_recorded(facts: &Facts<'_>) -> Verdict {
             ..Finding::default()
         })
     })
+}
+
+/// Within MPI is worth a finding from this part of a life on.
+const MPI_SHARE: f64 = 0.05;
+
+/// The rank with most of it stands for all.
+fn mpi_not_recorded(facts: &Facts<'_>) -> Verdict {
+    let ranks = facts.processes.iter().filter(|one| {
+        let ns = one.unrecorded_mpi_ns;
+        ns >= WORTH_NS && ns as f64 >= MPI_SHARE * one.recorded_ns as f64
+    });
+    let count = ranks.clone().count() as u64;
+    let most = ranks.max_by_key(|one| (one.unrecorded_mpi_ns, std::cmp::Reverse(one.owner)));
+    let found = most.map(|most| Finding {
+        evidence: vec![
+            ("in_mpi_ns", most.unrecorded_mpi_ns.into()),
+            ("of_process_ns", most.recorded_ns.into()),
+            ("process", most.owner.process.into()),
+            ("processes", count.into()),
+        ],
+        ..Finding::default()
+    });
+    Verdict::Found(found.into_iter().collect())
 }

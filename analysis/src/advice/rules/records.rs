@@ -125,9 +125,12 @@ fn profiling_cost(facts: &Facts<'_>) -> Verdict {
     Verdict::Found(vec![Finding {
         evidence: vec![
             ("sampler_cpu_ns", beside_ns.into()),
-            ("of_run_share", beside.into()),
             ("program_estimated_ns", within_ns.into()),
-            ("of_program_cpu_share", within.into()),
+            // The one figure that each answer ends with.
+            (
+                "of_program_cpu_share",
+                share(beside_ns + within_ns, cpu_ns).into(),
+            ),
         ],
         ..Finding::default()
     }])

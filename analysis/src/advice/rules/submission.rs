@@ -1,14 +1,25 @@
 //! How work is submitted: calls that keep the host from working ahead, and launches that take longer than the kernels.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use super::host::{behind_calls, taken};
 use crate::advice::facts::{Facts, Gpu, Idle};
+use crate::advice::owners::Owner;
 use crate::advice::rule::{
     Finding, Need, Rule, Verdict, is_often, is_worth, is_worth_of, of_each_gpu,
+    of_each_gpu_together,
 };
+use crate::table::view::View;
 
-pub(super) const RULES: [Rule; 8] = [
+pub(super) const RULES: [Rule; 9] = [
+    Rule {
+        name: "blocking_launches",
+        title: "each launch waits until its kernel has ended",
+        remedy: "switch off what makes launches wait: HIP_LAUNCH_BLOCKING=1 or AMD_SERIALIZE_KERNEL in the environment of the program; it is for debugging, and no work can be submitted ahead with it",
+        needs: &[Need::Gpus, Need::Calls],
+        judge: blocking_launches,
+    },
     Rule {
         name: "sync_in_loop",
         title: "the host waits for the GPU before it submits the next work",
@@ -177,6 +188,43 @@ pub(super) fn paused(facts: &Facts<'_>, gpu: &Gpu, cause: &str) -> Option<Findin
     })
 }
 
+/// So many launches of kernels that are long enough say whether all of them wait, and this part of them does, in percent.
+const LAUNCHES: u64 = 20;
+const HELD: u64 = 95;
+
+/// The row of a GPU on which launches wait for their kernels.
+fn held<'f>(facts: &'f Facts<'_>, gpu: &Gpu) -> Option<&'f View<'f>> {
+    let row = facts.launches.get(&(gpu.owner, gpu.number))?;
+    let (launches, held) = (row.count("long_launches"), row.count("held_launches"));
+    (launches >= LAUNCHES && 100 * held >= HELD * launches).then_some(row)
+}
+
+/// Idle time of a GPU that would not be there if launches did not wait for their kernels: the host could have worked as long as it waited.
+pub(super) fn held_ns(facts: &Facts<'_>, gpu: &Gpu) -> u64 {
+    let could_run_ns = held(facts, gpu).map_or(0, |row| row.count("held_ns"));
+    could_run_ns.min(gpu.idle_ns())
+}
+
+fn blocking_launches(facts: &Facts<'_>) -> Verdict {
+    of_each_gpu_together(facts, |gpu| {
+        let Some(row) = held(facts, gpu) else {
+            return Vec::new();
+        };
+        vec![Finding {
+            saves_ns: Some(held_ns(facts, gpu)),
+            evidence: vec![
+                ("launches", row.count("long_launches").into()),
+                ("of_which_waited", row.count("held_launches").into()),
+                ("waited_ns", row.count("held_ns").into()),
+                ("idle_ns", gpu.idle_ns().into()),
+            ],
+            span: Some(gpu.span),
+            times: row.count("held_launches"),
+            ..Finding::default()
+        }]
+    })
+}
+
 fn sync_in_loop(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
         paused(facts, gpu, "synchronisation").into_iter().collect()
@@ -230,7 +278,7 @@ fn is_one_off(idle: &Idle) -> bool {
 /// Where copies are as many as kernels, they are what is short, and have rules of their own.
 fn launch_bound(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
-        if gpu.copies >= gpu.kernels {
+        if gpu.copies >= gpu.kernels || held_ns(facts, gpu) > 0 {
             return Vec::new();
         }
         let idle_ns: u64 = gpu.phases.iter().map(|phase| phase.idle_ns).sum();
@@ -389,8 +437,55 @@ fn is_start_up(idle: &Idle) -> bool {
     is_one && idle.count < LOOP
 }
 
+/// Before the first operation of a GPU: what a call has that makes what is made once, or is long once.
+fn before_ns(idle: &Idle) -> u64 {
+    let is_call = ["runtime_call", "synchronisation"].contains(&idle.cause.as_str());
+    match () {
+        () if !is_call => 0,
+        () if is_start_up(idle) => idle.idle_ns,
+        () if is_one_off(idle) => idle.longest.duration_ns,
+        () => 0,
+    }
+}
+
+/// Such calls of a process, before anything ran on any of its GPUs: all of their time, and the longest of them.
+pub(super) fn start_up_before<'f>(facts: &'f Facts<'_>, owner: Owner) -> Option<(u64, &'f Idle)> {
+    let gpus = facts.gpus.iter();
+    // What goes before the first operation of another one may be a wait for work.
+    let first = gpus
+        .filter(|gpu| gpu.owner == owner && gpu.is_first)
+        .min_by_key(|gpu| gpu.span.start_ns)?;
+    let longest = first.before.iter().max_by_key(|idle| before_ns(idle))?;
+    let ns = first.before.iter().map(before_ns).sum();
+    (ns > 0).then_some((ns, longest))
+}
+
 /// The names of these calls say what they are: even one of them is no accident of a short trace.
 fn start_up(facts: &Facts<'_>) -> Verdict {
+    let Verdict::Found(mut found) = start_up_within(facts) else {
+        return Verdict::Found(Vec::new());
+    };
+    let owners: BTreeSet<Owner> = facts.gpus.iter().map(|gpu| gpu.owner).collect();
+    let before = owners.into_iter().filter_map(|owner| {
+        let (ns, longest) = start_up_before(facts, owner)?;
+        is_worth(ns, facts.run_ns).then(|| Finding {
+            saves_ns: Some(ns),
+            place: longest.place.clone(),
+            evidence: vec![
+                ("before_first_operation_ns", ns.into()),
+                ("longest_ns", longest.longest.duration_ns.into()),
+                ("process", owner.process.into()),
+            ],
+            span: Some(longest.longest),
+            ..Finding::default()
+        })
+    });
+    // Ranks begin alike: the slowest stands for all.
+    found.extend(before.max_by_key(|one| one.saves_ns));
+    Verdict::Found(found)
+}
+
+fn start_up_within(facts: &Facts<'_>) -> Verdict {
     of_each_gpu(facts, |gpu| {
         let made_ns = |idle: &Idle| match is_start_up(idle) {
             true => idle.idle_ns,

@@ -9,8 +9,7 @@ use crate::containers::sets::IntervalSet;
 use crate::measure::{
     DEVICE_COLUMNS, Measure, PROCESS_COLUMNS, device_cells, notes, process_cells,
 };
-use crate::program::call_sites::{CallSites, NOT_SEEN};
-use crate::program::code_place::{cells as place_cells, innermost};
+use crate::program::call_sites::{CallSites, NOT_SEEN, Site};
 use crate::table::{Answer, Cell, Column, Table, Unit};
 use rsys_traces::model::entry;
 use rsys_traces::model::{
@@ -130,9 +129,11 @@ impl Measure for Copies {
             }
         }
         self.sites.take(batch, waits_for_its_copy);
+        self.sites.take_functions(batch);
     }
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
+        self.sites.sort_functions(&model.texts);
         self.sites.sort();
         let copies = self.by_size(model);
         let mut notes = notes(model);
@@ -173,7 +174,7 @@ pub(in crate::measure) fn direction(direction: TextId, name: TextId, model: &Mod
 }
 
 /// What the host's memory is, if the name of a copy says so, as those of PyTorch's profiler do.
-fn host_memory(name: &str) -> Option<&'static str> {
+pub(in crate::measure) fn host_memory(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     ["pageable", "pinned"]
         .into_iter()
@@ -235,9 +236,8 @@ impl Copies {
         let mut sums: HashMap<(ProcessId, TextId, Option<_>), Sum> = HashMap::new();
         for call in &self.calls {
             let time = (call.start_ns, call.end_ns);
-            let stack = self.sites.find(call.thread, time, model);
-            let place = stack.and_then(|stack| innermost(stack, model));
-            let key = (call.process, call.name, place.copied());
+            let site = self.sites.site(call.thread, time, model);
+            let key = (call.process, call.name, site);
             let sum = sums.entry(key).or_default();
             sum.count += 1;
             sum.bytes += call.bytes;
@@ -245,9 +245,9 @@ impl Copies {
         }
         let mut rows: Vec<(Sum, Vec<Cell>)> = sums
             .into_iter()
-            .map(|((process, name, place), sum)| {
+            .map(|((process, name, site), sum)| {
                 let mut cells = vec![model.text(name).into()];
-                cells.extend(place_cells(place.as_ref(), model, NOT_SEEN));
+                cells.extend(Site::cells(site, model, NOT_SEEN));
                 cells.extend(process_cells(model, process));
                 (sum, cells)
             })

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::containers::sets::{IntervalSet, Segment, sweep};
-use crate::measure::{DEVICE_COLUMNS, Measure, NO_OPERATION, device_cells, notes};
+use crate::measure::{DEVICE_COLUMNS, Measure, device_cells, no_operation, notes};
 use crate::table::{Answer, Cell, Column, Row, Table};
 use rsys_traces::model::entry;
 use rsys_traces::model::{Activity, Batch, DeviceId, Kinds, Model};
@@ -223,7 +223,7 @@ impl Measure for Timeline {
         let mut notes = notes(model);
         let is_empty = devices.rows.is_empty();
         if is_empty {
-            notes.push(NO_OPERATION.to_owned());
+            notes.push(no_operation(model));
         }
         devices.title = "Time of each GPU".to_owned();
         let mut below = vec![devices];

@@ -41,11 +41,6 @@ const INTERPRETER: &str = "Python GIL";
 /// The kind of all others.
 const MUTEX: &str = "mutex";
 
-/// Whether locks of a kind are held by a thread; others are waited for until something happens.
-fn is_held(kind: &str) -> bool {
-    [MUTEX, "rwlock", "spinlock", INTERPRETER].contains(&kind)
-}
-
 /// What waits have in common while records are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Common {
@@ -302,7 +297,6 @@ impl Locks {
             let (rank, host, start_ns, pid, file) = process.order();
             let process = (rank, host.to_owned(), start_ns, pid, file.to_owned());
             (
-                !is_held(kind),
                 Reverse((sum.wait_ns, *taken)),
                 process,
                 (*kind).to_owned(),

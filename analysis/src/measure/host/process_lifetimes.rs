@@ -1,25 +1,26 @@
 //! From when to when each process lived and used GPUs, what its main thread did before and after, and what its threads did in all.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::loaders::{Loaders, Times};
 use crate::containers::sets::widen;
 use crate::measure::{Measure, PROCESS_COLUMNS, process_cells, unseen};
 use crate::program::code_place::{
-    cells as place_cells, innermost, is_own_code, is_python, own_place,
+    cells as place_cells, innermost, is_own_code, is_python, own_place, runtime_call,
 };
 use crate::table::{Answer, Cell, Column, Table};
 use rsys_traces::model::entry;
 use rsys_traces::model::{
-    Activity, Basis, Batch, Frame, HostKind, Kinds, Model, ProcessId, StackId, ThreadId, is_input,
-    is_loader,
+    Activity, Basis, Batch, Frame, HostKind, Kinds, Model, ProcessId, StackId, TextId, ThreadId,
+    is_input, is_loader,
 };
 
 /// Samples are put together over so much time.
 const PART_NS: u64 = 100_000_000;
 
 /// A process, while records are read.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Lifetime {
     /// First and last time of anything.
     seen: Option<(u64, u64)>,
@@ -29,6 +30,8 @@ struct Lifetime {
     cpu_ns: u64,
     /// How long its threads could run and had no processor.
     runnable_ns: u64,
+    /// The names of its calls of MPI and the like.
+    collective_calls: BTreeSet<TextId>,
 }
 
 /// The question, while records are read.
@@ -37,7 +40,8 @@ pub struct ProcessLifetimes {
     processes: Vec<Lifetime>,
     samples: HashMap<(ThreadId, u64, StackId), u64>,
     /// CPU time and waits of each thread, by stack.
-    times: HashMap<(ThreadId, StackId), [u64; 2]>,
+    times: Times,
+    loaders: Loaders,
 }
 
 const CPU: usize = 0;
@@ -62,6 +66,9 @@ impl Measure for ProcessLifetimes {
             if slice.kind == HostKind::Runnable {
                 lifetime.runnable_ns += slice.end_ns - slice.start_ns;
             }
+            if slice.kind == HostKind::Collective {
+                lifetime.collective_calls.insert(slice.name);
+            }
         }
         for sample in &batch.samples {
             let lifetime = entry(&mut self.processes, sample.process.index());
@@ -75,6 +82,7 @@ impl Measure for ProcessLifetimes {
                 Basis::GpuTime | Basis::CallTime | Basis::Event => continue,
             };
             widen(&mut lifetime.seen, (sample.time_ns, sample.time_ns));
+            self.loaders.take(sample, kind == WAIT);
             self.times.entry((sample.thread, sample.stack)).or_default()[kind] += sample.weight;
             let key = (sample.thread, sample.time_ns / PART_NS, sample.stack);
             *self.samples.entry(key).or_default() += sample.weight;
@@ -87,7 +95,7 @@ impl Measure for ProcessLifetimes {
         let mut order: Vec<usize> = (0..self.processes.len()).collect();
         order.sort_by_key(|index| model.process(ProcessId::new(*index)).order());
         for index in order {
-            let lifetime = self.processes[index];
+            let lifetime = &self.processes[index];
             let Some((first_ns, last_ns)) = lifetime.seen else {
                 continue;
             };
@@ -117,11 +125,16 @@ impl Measure for ProcessLifetimes {
             }
             cells.extend(self.threads(id, model));
             cells.push(lifetime.runnable_ns.into());
+            let mut names = lifetime.collective_calls.iter();
+            let is_recorded =
+                process.has_backend("mpip") || names.any(|name| is_of_mpi(model.text(*name)));
+            let unrecorded_ns = (!is_recorded).then(|| self.mpi_ns(id, model));
+            cells.push(unrecorded_ns.into());
             table.push(cells);
         }
         Answer {
             is_empty: table.rows.is_empty(),
-            tables: vec![table],
+            tables: vec![table, self.loaders.table(&self.times, model)],
             ..Answer::default()
         }
     }
@@ -155,6 +168,21 @@ impl ProcessLifetimes {
 }
 
 impl ProcessLifetimes {
+    /// How long the main thread of a process was seen within MPI, but to start and to end it.
+    fn mpi_ns(&self, id: ProcessId, model: &Model) -> u64 {
+        let is_main = |thread: ThreadId| {
+            let thread = model.threads[thread.index()];
+            thread.process == id && thread.tid == model.process(id).pid
+        };
+        let is_meant = |stack: StackId| {
+            let call = runtime_call(stack, model).map_or("", |(name, _)| name);
+            is_of_mpi(call) && !STARTS_OF_MPI.iter().any(|part| call.contains(part))
+        };
+        let within = self.times.iter();
+        let within = within.filter(|((thread, stack), _)| is_main(*thread) && is_meant(*stack));
+        within.map(|(_, times)| times.iter().sum::<u64>()).sum()
+    }
+
     /// What the threads of a process did in all, and its main thread.
     fn threads(&self, id: ProcessId, model: &Model) -> [Cell; 12] {
         let (mut by_thread, mut main) = (BTreeMap::<ThreadId, u64>::new(), [0; 2]);
@@ -253,12 +281,20 @@ fn is_any_wait(waited_for: &str, stack: StackId, model: &Model) -> bool {
         && !frames.any(|frame| names_data(model.text(frame.function)))
 }
 
+/// Whether a function is a call of MPI.
+fn is_of_mpi(name: &str) -> bool {
+    name.starts_with("MPI_") || name.starts_with("PMPI_")
+}
+
+/// Calls that start and end MPI.
+const STARTS_OF_MPI: [&str; 2] = ["MPI_Init", "MPI_Finalize"];
+
 /// What each import of a module in Python has on its stack.
 const IMPORT: &str = "_find_and_load (<frozen importlib._bootstrap>)";
 /// A part of the names of CPython's functions that collect garbage: `gc_collect_main`, `gc_collect_young`, `_PyGC_Collect…` calls them.
 const COLLECTOR: &str = "gc_collect_";
 
-const LIFE_COLUMNS: [Column; 29] = [
+const LIFE_COLUMNS: [Column; 30] = [
     Column::ns("start_ns", ""),
     Column::ns("end_ns", ""),
     Column::ns("first_operation_ns", ""),
@@ -288,4 +324,5 @@ const LIFE_COLUMNS: [Column; 29] = [
     Column::ns("imports_ns", ""),
     Column::ns("collector_ns", ""),
     Column::ns("runnable_ns", ""),
+    Column::ns("unrecorded_mpi_ns", ""),
 ];

@@ -6,6 +6,7 @@ use rsys_analysis::advice::{advise, further_measures};
 use rsys_analysis::measure::gpu::copies::Copies;
 use rsys_analysis::measure::gpu::gaps::Gaps;
 use rsys_analysis::measure::gpu::kernels::Kernels;
+use rsys_analysis::measure::gpu::launch::Launch;
 use rsys_analysis::measure::gpu::sensors::Sensors;
 use rsys_analysis::measure::gpu::streams::Streams;
 use rsys_analysis::measure::gpu::timeline::Timeline;
@@ -26,6 +27,7 @@ pub fn advice_measures() -> Vec<(&'static str, Box<dyn Measure>)> {
     let mut measures: Vec<(&'static str, Box<dyn Measure>)> = vec![
         ("timeline", Box::<Timeline>::default()),
         ("gaps", Box::<Gaps>::default()),
+        ("launch", Box::<Launch>::default()),
         ("copies", Box::<Copies>::default()),
         ("kernels", Box::<Kernels>::default()),
         ("calls", Box::<Calls>::default()),

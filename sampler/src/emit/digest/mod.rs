@@ -100,6 +100,8 @@ pub struct ProcessDigest {
     pub collective_ns: u64,
     /// How long its threads were in calls of MPI.
     pub mpi_ns: u64,
+    /// Of its CPU time, what was in files of MPI, as its samples show it.
+    pub in_mpi_ns: u64,
     /// Its GPUs.
     pub gpus: Vec<GpuTime>,
     /// The locks that threads waited for most, most first.
@@ -222,6 +224,10 @@ impl Digest {
             kernel_ns: self.kernel_ns,
             collective_ns: self.kernels.sum(|id| is_collective(&kernel(id))),
             mpi_ns: self.mpi_ns,
+            in_mpi_ns: self.functions.sum(|id| {
+                let file = frames.function(FunctionId(id)).file;
+                is_of_mpi(&frames.file(file).path)
+            }),
             kernels: self.kernels.most(kernel),
             gpus: gpus
                 .map(|(name, busy)| busy.finish(name, |stack| place(known.stack(stack), frames)))
@@ -280,6 +286,13 @@ impl Sums {
 /// Whether RCCL or NCCL call their kernels so (`ncclDevKernel_…`, `rcclGenericKernel`).
 fn is_collective(kernel: &str) -> bool {
     ["nccl", "rccl"].iter().any(|name| kernel.contains(name))
+}
+
+/// Whether a file is of an implementation of MPI: Open MPI's, with its plug-ins, or one that descends from MPICH.
+fn is_of_mpi(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let files = ["libmpi", "libopen-pal", "libopen-rte", "mca_", "libpmpi"];
+    files.iter().any(|start| name.starts_with(start))
 }
 
 /// At most this many frames of a stack are written out.

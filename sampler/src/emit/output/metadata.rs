@@ -70,6 +70,9 @@ pub fn at_start(identity: &Identity, run: &RunContext) -> Data {
         put(&mut data, "overflow_period", overflow.period);
     }
     put(&mut data, "unwinder", run.unwinder.as_str());
+    if !run.backends.is_empty() {
+        put(&mut data, "backends", run.backends.join(" "));
+    }
     if let Some(runtime) = &run.openmp_runtime {
         let path = runtime.display().to_string();
         put(&mut data, "openmp_runtime_in_place_of_libgomp", path);

@@ -202,12 +202,15 @@ fn learn(process: &mut Process, facts: &Facts) {
     process.rank = facts.count("rank").or(process.rank);
     process.rank_count = facts.count("rank_count");
     facts.text("boot_id").clone_into(&mut process.boot_id);
+    facts.text("backends").clone_into(&mut process.backends);
     if !facts.text("host").is_empty() {
         facts.text("host").clone_into(&mut process.host);
     }
     if let Some(start_ns) = facts.count("start_time_ns") {
         process.start_ns = start_ns;
     }
+    let parent = facts.count("parent_pid");
+    process.parent_pid = parent.and_then(|pid| pid.try_into().ok()).unwrap_or(0);
     process.wait_frequency_hz = facts.count("realtime_hz").unwrap_or(0);
     let frequency_hz = facts.count("frequency_hz").filter(|&hz| hz > 0);
     if let Some(hz) = frequency_hz.filter(|_| facts.text("overflow_event").is_empty()) {

@@ -27,7 +27,7 @@ mod sequences;
 mod tables;
 mod works;
 
-use crate::measure::{Measure, NO_OPERATION, notes};
+use crate::measure::{Measure, no_operation, notes};
 use crate::table::Answer;
 use rsys_traces::model::{Batch, Kinds, Model};
 use rsys_traces::work::peaks::Peaks;
@@ -105,7 +105,7 @@ impl Measure for Efficiency {
         let mut notes = notes(model);
         let is_empty = rows.is_empty();
         if is_empty {
-            notes.push(NO_OPERATION.to_owned());
+            notes.push(no_operation(model));
         }
         notes.extend(tables::notes(&rows, &self.options));
         Answer {

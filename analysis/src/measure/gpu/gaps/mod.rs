@@ -33,10 +33,10 @@ use self::host::Host;
 use self::retention::{Memory, Retention};
 use self::stretches::Barriers;
 use crate::measure::idle_cause::IdleCause;
-use crate::measure::{DEVICE_COLUMNS, Measure, NO_OPERATION, device_cells, notes};
-use crate::table::{Answer, Column, Row, Table};
+use crate::measure::{DEVICE_COLUMNS, Measure, device_cells, no_operation, notes};
+use crate::table::{Answer, Cell, Column, Row, Table};
 use rsys_traces::model::entry;
-use rsys_traces::model::{Activity, Batch, DeviceId, Kinds, Model, ProcessId};
+use rsys_traces::model::{Activity, Batch, DeviceId, Kinds, Model, ProcessId, ThreadId};
 
 /// The question, while records are read.
 #[derive(Debug, Default)]
@@ -121,7 +121,9 @@ impl Measure for Gaps {
             let mut causes = std::mem::take(entry(&mut explained, id.index()));
             Gpu::new(known, &mut causes).explain(own);
             let causes = causes.finish(model, &self.host, &self.devices, id);
-            devices.push(row(model, id, idle_ns, &causes, &outside));
+            let thread = self.submits(known.process, ends);
+            let thread = thread.map(|thread| model.threads[thread.index()].tid);
+            devices.push(row(model, id, (idle_ns, thread), &causes, &outside));
             late += own.late();
         }
         let mut notes = notes(model);
@@ -132,7 +134,7 @@ impl Measure for Gaps {
         }
         let is_empty = devices.rows.is_empty();
         if is_empty {
-            notes.push(NO_OPERATION.to_owned());
+            notes.push(no_operation(model));
         }
         let mut runs = Table::new("runs", "", &[Column::plain("label", "run")]);
         runs.push(Row {
@@ -167,6 +169,15 @@ impl Gaps {
             id,
             process: model.device(id).process,
         }
+    }
+
+    /// The thread that submitted both the first and the last operation of a GPU.
+    fn submits(&self, process: ProcessId, ends: (Stretch, Stretch)) -> Option<ThreadId> {
+        let [first, last] = [ends.0, ends.1].map(|one| {
+            let submission = self.host.submission(process, one.link, one.start_ns);
+            submission.map(|submission| submission.thread)
+        });
+        first.filter(|_| first == last)
     }
 
     /// Explains the times of the process before the first stretch and after the last.
@@ -212,12 +223,19 @@ impl Gaps {
 fn columns() -> Vec<Column> {
     let mut columns = DEVICE_COLUMNS.to_vec();
     columns.push(Column::ns("idle_ns", "idle"));
+    columns.push(Column::plain("submitted_by", ""));
     columns
 }
 
-fn row(model: &Model, id: DeviceId, idle_ns: u64, causes: &Causes, outside: &Outside) -> Row {
+fn row(
+    model: &Model,
+    id: DeviceId,
+    (idle_ns, thread): (u64, Option<u32>),
+    causes: &Causes,
+    outside: &Outside,
+) -> Row {
     let mut cells = device_cells(model, id);
-    cells.push(idle_ns.into());
+    cells.extend::<[Cell; 2]>([idle_ns.into(), thread.into()]);
     Row {
         cells,
         below: vec![causes.table(idle_ns), outside.table()],

@@ -25,6 +25,34 @@ pub(super) struct Depth {
     max: i64,
     reached_ns: u64,
     late: u64,
+    pub(super) held: Held,
+}
+
+/// Launches of kernels that are too long to end while their call still returns, and those of them whose calls returned only then.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Held {
+    pub(super) launches: u64,
+    pub(super) held: u64,
+    /// How long their calls waited for them.
+    pub(super) held_ns: u64,
+}
+
+impl Held {
+    /// Shorter kernels may end before their calls return.
+    const LONG_NS: u64 = 20_000;
+    /// GPU and host may tell times that are so far apart.
+    const CLOCKS_NS: u64 = 5_000;
+
+    /// A kernel that ran from a time to another, and the times of its call.
+    pub(super) fn add(&mut self, (start_ns, end_ns): (u64, u64), call_ns: (u64, u64)) {
+        if end_ns - start_ns >= Self::LONG_NS {
+            self.launches += 1;
+            if call_ns.0 <= start_ns + Self::CLOCKS_NS && call_ns.1 + Self::CLOCKS_NS >= end_ns {
+                self.held += 1;
+                self.held_ns += end_ns - start_ns;
+            }
+        }
+    }
 }
 
 /// The depth over the whole run.

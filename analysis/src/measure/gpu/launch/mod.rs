@@ -37,7 +37,9 @@ use crate::containers::id_map::IdMap;
 use crate::measure::Measure;
 use crate::table::Answer;
 use rsys_traces::model::entry;
-use rsys_traces::model::{Basis, Batch, Effect, HostKind, Kinds, Model, OpKind, ProcessId, TextId};
+use rsys_traces::model::{
+    Activity, Basis, Batch, Effect, HostKind, Kinds, Model, OpKind, ProcessId, TextId,
+};
 
 /// The question, while records are read.
 #[derive(Debug, Default)]
@@ -96,6 +98,13 @@ impl Launches {
                 operation.start_ns,
                 operation.end_ns,
             );
+            // Kernels of the runtime copy and fill, which calls wait for anyway.
+            if operation.kind == OpKind::Kernel
+                && matches!(operation.activity, Activity::Compute | Activity::Comm)
+            {
+                let ran_ns = (operation.start_ns, operation.end_ns);
+                depth.held.add(ran_ns, (call.start_ns, call.end_ns));
+            }
         }
         if operation.kind == OpKind::Kernel {
             let time = self.calls.entry(call.map(|call| call.name)).or_default();

@@ -69,13 +69,16 @@ const GRAPHS: [Column; 13] = [
     Column::ns("span_max_ns", "max"),
 ];
 
-const DEPTHS: [Column; 6] = [
+const DEPTHS: [Column; 9] = [
     Column::plain("operations", "operations"),
     Column::ns("span_ns", "span"),
     Column::plain("mean_depth", "mean depth"),
     Column::plain("max_depth", "max"),
     Column::ns("none_waiting_ns", "none waiting"),
     Column::share("none_waiting_share", "share"),
+    Column::plain("long_launches", ""),
+    Column::plain("held_launches", ""),
+    Column::ns("held_ns", ""),
 ];
 
 /// An answer that is being written.
@@ -391,13 +394,16 @@ impl<'m> Report<'m> {
             };
             let over_time = depth.over_time();
             let mut cells = device_cells(self.model, id);
-            cells.extend::<[Cell; 6]>([
+            cells.extend::<[Cell; 9]>([
                 depth.operations.into(),
                 over_time.span_ns.into(),
                 over_time.mean.into(),
                 over_time.max.into(),
                 over_time.none_waiting_ns.into(),
                 share(over_time.none_waiting_ns, over_time.span_ns),
+                depth.held.launches.into(),
+                depth.held.held.into(),
+                depth.held.held_ns.into(),
             ]);
             table.push(cells);
             if over_time.is_rough {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::joined::ids::CorrelationId;
 use crate::joined::submissions::Submissions;
-use crate::measure::{DEVICE_COLUMNS, Measure, NO_OPERATION, device_cells, notes};
+use crate::measure::{DEVICE_COLUMNS, Measure, device_cells, no_operation, notes};
 use crate::table::{Answer, Cell, Column};
 use rsys_traces::model::{
     Activity, Batch, GpuRange, Kinds, Model, OpKind, ProcessId, QueueId, TextId,
@@ -106,7 +106,7 @@ impl Measure for Streams {
         }
         let is_empty = streams.is_empty();
         if is_empty {
-            notes.push(NO_OPERATION.to_owned());
+            notes.push(no_operation(model));
         }
         Answer {
             tables,

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use crate::joined::copies::{Copied, CopiesOfCalls};
 use crate::joined::ids::CorrelationId;
 use crate::joined::submissions::Submissions;
-use crate::measure::gpu::copies::{TO_HOST, direction};
+use crate::measure::gpu::copies::{TO_HOST, direction, host_memory};
 use crate::measure::idle_cause::IdleCause;
-use crate::program::call_sites::CallSites;
-use crate::program::code_place::innermost;
+use crate::program::call_sites::{CallSites, Site};
+use crate::table::Cell;
 use rsys_traces::model::{
-    Batch, DeviceId, Effect, Frame, HostKind, HostSlice, Model, ProcessId, TextId, ThreadId,
+    Batch, DeviceId, Effect, HostKind, HostSlice, Model, ProcessId, TextId, Texts, ThreadId,
 };
 
 /// Shorter calls matter to nobody, and are many.
@@ -92,10 +92,12 @@ impl Calls {
         });
         self.calls.extend(calls);
         self.sites.take(batch, matters);
+        self.sites.take_functions(batch);
     }
 
     /// To be called when all was taken in.
-    pub(super) fn sort(&mut self) {
+    pub(super) fn sort(&mut self, texts: &Texts) {
+        self.sites.sort_functions(texts);
         self.sites.sort();
         self.copies.sort();
         self.graphs.values_mut().for_each(Submissions::sort);
@@ -115,9 +117,13 @@ impl Calls {
                 WAITED_PART * copied.duration_ns < call.end_ns - call.start_ns
                     && direction(copied.direction, copied.name, model) == TO_HOST
             };
+            let is_pinned = |name| host_memory(model.text(name)) == Some("pinned");
             let does = match call.does {
                 Effect::CopiesAside if !is_held() => return None,
-                Effect::CopiesAside if copied.is_some_and(|copied| waits(&copied)) => {
+                // Nor is memory that is pinned already what such a call waits for.
+                Effect::CopiesAside
+                    if copied.is_some_and(|copied| waits(&copied) || is_pinned(copied.name)) =>
+                {
                     Effect::Synchronises
                 }
                 does => does,
@@ -150,10 +156,10 @@ impl Calls {
         launch.is_some_and(|launch| launch.end_ns <= time_ns)
     }
 
-    /// Where in the program a call was made, if a sample fell into it.
-    pub(super) fn place<'m>(&self, wait: &Wait, model: &'m Model) -> Option<&'m Frame> {
+    /// Where in the program a call was made, if a sample fell into it or a function was recorded around it: function, source and line.
+    pub(super) fn place(&self, wait: &Wait, model: &Model) -> [Cell; 3] {
         let time = (wait.start_ns, wait.end_ns);
-        innermost(self.sites.find(wait.thread, time, model)?, model)
+        Site::cells(self.sites.site(wait.thread, time, model), model, "")
     }
 }
 

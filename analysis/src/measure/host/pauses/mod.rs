@@ -19,7 +19,6 @@ use crate::measure::idle_cause::IdleCause;
 use crate::measure::{
     DEVICE_COLUMNS, Measure, PROCESS_COLUMNS, device_cells, process_cells, unseen,
 };
-use crate::program::code_place::cells as place_cells;
 use crate::table::{Answer, Cell, Column, Row, Table};
 use rsys_traces::model::entry;
 use rsys_traces::model::{Activity, Batch, DeviceId, Effect, Kinds, Model, ProcessId, TextId};
@@ -46,7 +45,7 @@ impl Measure for Pauses {
     }
 
     fn answer(&mut self, model: &Model, _label: &str) -> Answer {
-        self.calls.sort();
+        self.calls.sort(&model.texts);
         let mut waits: HashMap<ProcessId, Vec<Wait>> = HashMap::new();
         for wait in self.calls.waits(model) {
             waits.entry(wait.process).or_default().push(wait);
@@ -104,9 +103,8 @@ impl Pauses {
     fn row(&self, id: DeviceId, gaps: &GpuPauses<'_>, waits: &[Wait], model: &Model) -> Row {
         let mut rows: BTreeMap<(IdleCause, String), (Owned, Vec<Cell>)> = BTreeMap::new();
         for (wait, cause, owned) in gaps.owned() {
-            let place = self.calls.place(wait, model);
             let mut cells = vec![cause.key().into(), model.text(wait.name).into()];
-            cells.extend(place_cells(place, model, ""));
+            cells.extend(self.calls.place(wait, model));
             let row = rows.entry((cause, format!("{cells:?}")));
             row.or_insert((Owned::default(), cells)).0.add(owned);
         }
@@ -152,7 +150,7 @@ impl Pauses {
         let mut sums: HashMap<Key, (Owned, u64, Vec<Cell>)> = HashMap::new();
         let blocked = waits.values().flatten();
         for wait in blocked.filter(|wait| wait.does == Effect::CopiesAside) {
-            let cells = place_cells(self.calls.place(wait, model), model, "").to_vec();
+            let cells = self.calls.place(wait, model).to_vec();
             let key = (wait.process, wait.name, format!("{cells:?}"));
             let (owned, bytes, _) = sums.entry(key).or_insert((Owned::default(), 0, cells));
             owned.add_one(wait.start_ns, wait.end_ns - wait.start_ns);

@@ -75,21 +75,22 @@ pub(super) fn spans(lanes: &[Of<'_>]) -> BTreeMap<u64, Span> {
 }
 
 fn span(of: &Of<'_>, one: &Iteration) -> Span {
-    let host_end_ns = one.start_ns + one.duration_ns;
+    let (host_start_ns, host_end_ns) = one.host_ns;
     let is_of_gpu = matches!(of.lane.marker_kind, MarkerKind::Kernel | MarkerKind::Whole);
     // A host that does not wait for its GPU is ahead of it: the iteration is not over before its work is.
     let behind_ns = one.work_end_ns.saturating_sub(host_end_ns);
-    let is_behind = !is_of_gpu && behind_ns > BEHIND_NS.max(one.duration_ns / BEHIND_PART);
+    let is_behind =
+        !is_of_gpu && behind_ns > BEHIND_NS.max((host_end_ns - host_start_ns) / BEHIND_PART);
     let behind_ns = if is_behind { behind_ns } else { 0 };
     let end_ns = host_end_ns + behind_ns;
     Span {
         number: one.number,
-        begin: of.axis.common(one.start_ns),
+        begin: of.axis.common(host_start_ns),
         end: of.axis.common(end_ns),
         ranks: 1,
         last: Last {
             process: of.process,
-            times: (one.start_ns, end_ns),
+            times: (host_start_ns, end_ns),
             is_of_gpu,
             behind_ns,
         },

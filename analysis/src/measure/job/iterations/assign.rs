@@ -1,5 +1,7 @@
 //! Which operations, and which times of a GPU, belong to which iteration.
 
+use super::verdicts::median;
+use crate::containers::sets::widen;
 use crate::measure::gpu::gaps::{Idle, Stretch};
 
 /// How operations of GPUs are assigned to iterations.
@@ -56,6 +58,54 @@ pub(super) fn iteration_at(spans: &[Span], launched_ns: u64) -> Option<usize> {
     let behind = spans.partition_point(|span| span.launches.0 <= launched_ns);
     let last = behind.checked_sub(1)?;
     (launched_ns < spans[last].launches.1).then_some(last)
+}
+
+/// Iterations of a host that does not wait for its GPU, as the GPU has them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Ahead {
+    /// From the end of the work of the one before to the end of its own; the first from its first operation.
+    pub(super) shown: Vec<(u64, u64)>,
+    /// How long after the begin of the next one on the host their work ends, in the median.
+    pub(super) by_ns: u64,
+}
+
+/// The fewest iterations of which it is known that the host runs ahead.
+const AHEAD_MIN: usize = 3;
+/// The work of iterations ends this part of one after the host has begun the next: one part in this many.
+const AHEAD_PART: u64 = 10;
+
+/// Whether a host runs ahead: it begins iterations long before the work of those before them ends. `None` where it does not, or where one of them launched
+/// nothing.
+pub(super) fn ahead(spans: &[Span], assigned: &[(usize, Operation)]) -> Option<Ahead> {
+    let mut works: Vec<Option<(u64, u64)>> = vec![None; spans.len()];
+    for (place, one) in assigned.iter().filter(|(_, one)| one.thread != 0) {
+        if let Some(work) = works.get_mut(*place) {
+            widen(work, (one.start_ns, one.end_ns));
+        }
+    }
+    let works: Vec<(u64, u64)> = works.into_iter().collect::<Option<_>>()?;
+    let in_order = |one: &(u64, u64), next: &(u64, u64)| one.0 < next.0 && one.1 < next.1;
+    if works.len() < AHEAD_MIN || !works.is_sorted_by(in_order) {
+        return None;
+    }
+    let pairs = works.windows(2);
+    let mut periods: Vec<u64> = pairs.map(|pair| pair[1].0 - pair[0].0).collect();
+    // Where the host waits for the GPU before it goes on, whatever its marker is around, this is nothing.
+    let behind = spans[1..].iter().zip(&works);
+    let mut behind: Vec<u64> = behind
+        .map(|(next, work)| work.1.saturating_sub(next.launches.0))
+        .collect();
+    let by_ns = median(&mut behind);
+    if AHEAD_PART * by_ns < median(&mut periods) {
+        return None;
+    }
+    let begins = works[..1].iter().map(|work| work.0);
+    let begins = begins.chain(works.iter().map(|work| work.1));
+    let shown = begins.zip(works.iter().map(|work| work.1));
+    Some(Ahead {
+        shown: shown.collect(),
+        by_ns,
+    })
 }
 
 /// Times of a GPU, each with its iteration, or the number of iterations for those of none; in order, side by side.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::Options;
 use super::alone::alone;
-use super::assign::{Assign, Operation, Span, idle_within, iteration_at, partition, windows};
+use super::assign::{
+    Assign, Operation, Span, ahead, idle_within, iteration_at, partition, windows,
+};
 use super::differences::{Compared, differences};
 use super::job::are_usual;
 use super::lane::{Detail, Iteration, Lane, Layers, SENSORS};
@@ -145,7 +147,7 @@ impl<'a> Gpu<'a> {
     }
 
     fn lane(&self, marked: Option<&Marked>, options: &Options) -> Lane {
-        let marking = self.marking(marked, options);
+        let mut marking = self.marking(marked, options);
         let spans = &marking.spans;
         let none = spans.len();
         let recorded_ns = self.recorded_from_ns();
@@ -162,6 +164,16 @@ impl<'a> Gpu<'a> {
             .iter()
             .map(|one| (iteration_of(one), *one))
             .collect();
+        let is_of_host = !matches!(marking.kind, MarkerKind::Kernel | MarkerKind::Whole);
+        let ahead = (is_of_host && options.assign == Assign::Launch)
+            .then(|| ahead(&marking.spans, &assigned))
+            .flatten();
+        if let Some(ahead) = &ahead {
+            for (span, shown) in marking.spans.iter_mut().zip(&ahead.shown) {
+                span.shown = *shown;
+            }
+        }
+        let spans = &marking.spans;
         let whole = Whole::new(
             self.operations
                 .iter()
@@ -191,6 +203,7 @@ impl<'a> Gpu<'a> {
             .filter(|one| is_leftover(one))
             .count() as u64;
         lane.unlinked -= lane.leftover;
+        lane.host_ahead_ns = ahead.map(|ahead| ahead.by_ns);
         lane
     }
 
@@ -251,6 +264,10 @@ impl<'a> Gpu<'a> {
                 number: span.number.unwrap_or(place as u64),
                 start_ns: span.shown.0,
                 duration_ns: span.shown.1 - span.shown.0,
+                host_ns: match marking.kind {
+                    MarkerKind::Kernel | MarkerKind::Whole => span.shown,
+                    _ => span.launches,
+                },
                 exposed_comm_ns: sums.get(Field::ExposedComm),
                 work_end_ns: work_ends[place],
                 verdict: *verdict,
@@ -312,6 +329,7 @@ impl<'a> Gpu<'a> {
                 _ => self.layers(&iterations, assigned),
             },
             leftover: 0,
+            host_ahead_ns: None,
             gaps: longest_gaps(idle_within, &usual),
             iterations,
             details: details.collect(),

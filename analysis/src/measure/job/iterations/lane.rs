@@ -21,10 +21,12 @@ pub(super) const SENSORS: [(&str, &[&str], &str); 3] = [
 pub struct Iteration {
     /// The number in its name, else its place among those of the rank, from 0 on.
     pub number: u64,
-    /// BOOTTIME of its begin.
+    /// BOOTTIME of its begin; where the host runs ahead, on the GPU.
     pub start_ns: u64,
     /// How long it took.
     pub duration_ns: u64,
+    /// From when to when it was on the host; as it is where it is of the GPU alone.
+    pub host_ns: (u64, u64),
     /// How long collectives ran, and no computation.
     pub exposed_comm_ns: u64,
     /// When the last operation ended that was launched in it; 0 if nothing was.
@@ -97,6 +99,9 @@ pub struct Lane {
     /// Those of them that were launched before anything was recorded, and belong to no iteration.
     #[serde(default)]
     pub leftover: u64,
+    /// Where the host runs ahead of the GPU: how much later than on the host iterations are done there, in the median.
+    #[serde(default)]
+    pub host_ahead_ns: Option<u64>,
     /// What recurs within an iteration, if it does.
     #[serde(default)]
     pub layers: Option<Layers>,

@@ -40,7 +40,7 @@ mod verdicts;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::measure::{Measure, notes};
+use crate::measure::{Measure, no_operation, notes};
 use crate::table::Answer;
 pub use assign::Assign;
 pub use differences::Difference;
@@ -81,6 +81,9 @@ impl Measure for Iterations {
         let options = Options::default();
         let lanes = self.find(model, &options);
         let mut answer = answer(&lanes, &options);
+        if lanes.is_empty() {
+            answer.notes.push(no_operation(model));
+        }
         answer.notes.extend(notes(model));
         answer
     }

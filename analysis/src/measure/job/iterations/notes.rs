@@ -4,13 +4,12 @@ use super::Options;
 use super::lane::Lane;
 use super::marker::MarkerKind;
 use super::tables::are_too_many;
-use crate::measure::NO_OPERATION;
+use rsys_traces::words::nanoseconds;
 
 /// What was left out, and what makes numbers less sure.
 pub(super) fn notes(lanes: &[Lane], options: &Options, count: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if lanes.is_empty() {
-        notes.push(NO_OPERATION.to_owned());
         return notes;
     }
     let sum = |of: fn(&Lane) -> u64| lanes.iter().map(of).sum::<u64>();
@@ -44,6 +43,14 @@ pub(super) fn notes(lanes: &[Lane], options: &Options, count: usize) -> Vec<Stri
     markers.dedup();
     if markers.len() > 1 {
         notes.push("not all ranks have the same marker: iterations of one number need not be the same; --marker names one".to_owned());
+    }
+    let ahead = lanes.iter().filter_map(|lane| lane.host_ahead_ns);
+    if let Some(most_ns) = ahead.clone().max() {
+        notes.push(format!(
+            "the host runs ahead of the GPU by up to {} ({}): there an iteration lasts from the end of the work of the one before on the GPU to the end of its own, whatever the host did meanwhile (--assign window takes the host's times)",
+            nanoseconds(most_ns),
+            counted(ahead.count() as u64, "GPU")
+        ));
     }
     let counts = lanes.iter().map(|lane| lane.iterations.len());
     let is_numbered = lanes.iter().all(|lane| lane.is_numbered);

@@ -24,6 +24,8 @@ pub(super) struct Occurrence {
     pub(super) number: Option<u64>,
     /// Its end is not known: the trace ends before, or nothing marks it.
     pub(super) is_open: bool,
+    /// Its name, as it is.
+    name: u64,
 }
 
 /// A marker in a process.
@@ -174,6 +176,7 @@ fn named(
             let text = model.text(TextId::at(name as usize));
             is_meant(text).then(|| (without_numbers(of(text)), number(text)))
         });
+        let text = name;
         let Some((name, number)) = known else {
             continue;
         };
@@ -183,6 +186,7 @@ fn named(
             end_ns: start_ns + duration_ns,
             number: *number,
             is_open: kind & 1 != 0,
+            name: text,
         });
     }
     found
@@ -201,8 +205,11 @@ fn parts(
     });
     for list in found.values_mut().flat_map(BTreeMap::values_mut) {
         list.sort_by_key(|one| (one.start_ns, one.end_ns, one.number));
+        // Where numbers begin again with each epoch and there is but one, an iteration begins with the part that was the first.
+        let is_one = list.iter().all(|one| one.number == list[0].number);
         list.dedup_by(|one, before| {
-            let is_same = one.number == before.number;
+            let begins = is_one && one.name == before.name;
+            let is_same = one.number == before.number && !begins;
             if is_same {
                 before.end_ns = before.end_ns.max(one.end_ns);
                 before.is_open |= one.is_open;
@@ -230,6 +237,7 @@ fn calls(
             end_ns: call.end_ns,
             number: None,
             is_open: false,
+            name: call.name.index() as u64,
         });
     }
     let is_there = !by_thread.is_empty();
@@ -334,6 +342,7 @@ mod tests {
             end_ns,
             number: Some(start_ns),
             is_open: false,
+            name: 0,
         };
         times.iter().map(one).collect()
     }

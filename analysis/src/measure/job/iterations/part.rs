@@ -13,7 +13,7 @@ use crate::parquet::{self, Columns, ParquetError, PartError, Values};
 use rsys_traces::model::{Notice, Process};
 
 /// Parts of another version are made again.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// The key beside the table.
 const KEY: &str = "rsys.overlap";
 
@@ -95,6 +95,8 @@ impl Part {
             count("start_ns", &|row| Some(row.1.start_ns)),
             count("duration_ns", &|row| Some(row.1.duration_ns)),
             count("work_end_ns", &|row| Some(row.1.work_end_ns)),
+            count("host_start_ns", &|row| Some(row.1.host_ns.0)),
+            count("host_end_ns", &|row| Some(row.1.host_ns.1)),
         ];
         for (field, key, _) in FIELDS {
             columns.push(count(key, &|row| Some(row.2.sums.get(field))));
@@ -144,8 +146,8 @@ impl Part {
 
 /// The rows of a table.
 struct Rows<'a> {
-    /// Number, begin, duration, and the end of its work.
-    iteration: [&'a [Option<i64>]; 4],
+    /// Number, begin, duration, the end of its work, begin and end on the host.
+    iteration: [&'a [Option<i64>]; 6],
     verdict: &'a [Option<Arc<str>>],
     sums: [&'a [Option<i64>]; FIELDS.len()],
     sensors: [&'a [Option<f64>]; 3],
@@ -165,7 +167,15 @@ impl<'a> Rows<'a> {
             return None;
         };
         Some(Self {
-            iteration: ["iteration", "start_ns", "duration_ns", "work_end_ns"].map(counts),
+            iteration: [
+                "iteration",
+                "start_ns",
+                "duration_ns",
+                "work_end_ns",
+                "host_start_ns",
+                "host_end_ns",
+            ]
+            .map(counts),
             verdict,
             sums: FIELDS.map(|(_, key, _)| counts(key)),
             sensors: SENSORS.map(|(_, _, key)| numbers(key)),
@@ -178,12 +188,14 @@ impl<'a> Rows<'a> {
         for ((field, _, _), values) in FIELDS.iter().zip(self.sums) {
             sums.add(*field, count(values)?);
         }
-        let [number, start_ns, duration_ns, work_end_ns] = self.iteration.map(count);
+        let [number, start_ns, duration_ns, work_end_ns, from_ns, to_ns] =
+            self.iteration.map(count);
         let iteration = Iteration {
             number: number?,
             start_ns: start_ns?,
             duration_ns: duration_ns?,
             work_end_ns: work_end_ns?,
+            host_ns: (from_ns?, to_ns?),
             exposed_comm_ns: sums.get(Field::ExposedComm),
             verdict: Verdict::of(self.verdict.get(row)?.as_deref().unwrap_or("")),
         };

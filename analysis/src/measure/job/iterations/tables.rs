@@ -158,6 +158,7 @@ fn ranks(lanes: &[Lane], drifts: &[Option<Drift>]) -> Table {
         Column::share("overlap_ratio", ""),
         Column::ns("drift_ns", "drift"),
         Column::ns("drift_most_ns", ""),
+        Column::ns("host_ahead_ns", ""),
     ]);
     columns.extend(FIELDS.map(|(_, key, _)| of_key(key)));
     columns.extend(GPU.map(|(_, key)| of_key(key)));
@@ -180,7 +181,7 @@ fn ranks(lanes: &[Lane], drifts: &[Option<Drift>]) -> Table {
                 .copied()
         };
         let mut cells = owner(lane);
-        cells.extend::<[Cell; 18]>([
+        cells.extend::<[Cell; 19]>([
             lane.device.1.as_str().into(),
             lane.marker.as_str().into(),
             lane.marker_kind.text().into(),
@@ -203,6 +204,7 @@ fn ranks(lanes: &[Lane], drifts: &[Option<Drift>]) -> Table {
             sums.overlap_ratio().into(),
             drift.map(|one| one.last_ns as f64).into(),
             drift.map(|one| one.most_ns as f64).into(),
+            lane.host_ahead_ns.into(),
         ]);
         cells.extend(sums.0.map(Cell::from));
         cells.extend(GPU.map(|(field, _)| lane.whole.get(field).into()));
