@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use crate::measure::gpu::timeline::Timeline;
 use crate::measure::job::collectives;
 use crate::measure::job::collectives::Collectives;
 use crate::measure::job::critical;
@@ -13,8 +14,9 @@ use crate::measure::job::iterations;
 use crate::measure::job::iterations::{Iterations, Lane, Options, Part};
 use crate::measure::{Measure, no_operation, notes};
 use crate::pass::pass_counted;
+use crate::program::runs::runs;
 use crate::table::Answer;
-use rsys_traces::model::Model;
+use rsys_traces::model::{Model, Process};
 use rsys_traces::read::BytesRead;
 
 /// Who made the others wait in collectives, and why; with the model of all files, which has processes and notices only. Each file is read alone, by one of
@@ -74,6 +76,39 @@ fn compared(
     let readings = found.sensor_readings(&model);
     read_again(&mut found, readings);
     (found, model)
+}
+
+/// Of the traces of several runs those of one, by its number from 1 on; they are read for that.
+///
+/// # Errors
+/// How many runs there are, if not so many; `None` if nothing tells them apart.
+pub fn of_run(
+    files: Vec<PathBuf>,
+    number: usize,
+    jobs: usize,
+) -> Result<Vec<PathBuf>, Option<usize>> {
+    let found: Mutex<Vec<(PathBuf, Vec<Process>)>> = Mutex::default();
+    each(&files, jobs, |file| {
+        let measures = &mut [Box::<Timeline>::default() as Box<dyn Measure>];
+        let model = pass_counted(&[file.to_path_buf()], measures, &BytesRead::default(), 1);
+        let mut all = found.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push((file.to_path_buf(), model.processes));
+    });
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    let processes = found.iter().flat_map(|(_, processes)| processes.clone());
+    let runs = runs(&processes.collect::<Vec<_>>()).ok_or(None)?;
+    let count = runs.iter().max().map_or(1, |last| last + 1);
+    if number > count {
+        return Err(Some(count));
+    }
+    let mut at = 0;
+    found.retain(|(_, processes)| {
+        let own = &runs[at..at + processes.len()];
+        at += processes.len();
+        own.first().copied().unwrap_or(0) + 1 == number
+    });
+    Ok(found.into_iter().map(|(file, _)| file).collect())
 }
 
 /// Does something with each file, on `jobs` threads.

@@ -142,7 +142,8 @@ fn compared(inputs: &Inputs, files: &[PathBuf], answers: &[Part]) -> Option<Part
     for table in timeline.iter().flat_map(|(_, answer)| &answer.tables) {
         communicating(table, &mut owners);
     }
-    (owners.len() > 1 || use_mpi(answers)).then(|| {
+    let waits_for_ranks = || use_mpi(answers) || use_gloo(answers);
+    (owners.len() > 1 || waits_for_ranks()).then(|| {
         let (mut collectives, _) = collectives::of_files(inputs, files);
         // Problems of the files are in the notes of the other answers already.
         let is_known = |note: &String| {
@@ -168,6 +169,17 @@ fn use_mpi(answers: &[Part]) -> bool {
     let is_mpi = |cell: &Cell| matches!(cell, Cell::Text(name) if name == "MPI");
     let rows = table.rows.iter();
     rows.filter(|row| is_mpi(&row.cells[place])).count() > 1
+}
+
+/// Whether GPUs were idle while the host was in collectives of Gloo.
+fn use_gloo(answers: &[Part]) -> bool {
+    fn is_in(table: &Table) -> bool {
+        let is_gloo = |cell: &Cell| matches!(cell, Cell::Text(text) if text.starts_with("gloo:"));
+        let mut rows = table.rows.iter();
+        rows.any(|row| row.cells.iter().any(is_gloo) || row.below.iter().any(is_in))
+    }
+    let gaps = answers.iter().filter(|(name, _)| *name == "gaps");
+    gaps.flat_map(|(_, answer)| &answer.tables).any(is_in)
 }
 
 /// Rank, host and process of the GPUs in a table that have run collectives. In containers, ranks of a host may have the same process id.

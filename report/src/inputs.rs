@@ -3,10 +3,10 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use rsys_analysis::table::{Answer, Table};
-use rsys_analysis::{processors, show};
+use rsys_analysis::{processors, ranks, show};
 use rsys_traces::model::count_as_communication;
 use rsys_traces::read;
 
@@ -38,6 +38,9 @@ pub(crate) struct Inputs {
     /// The name of the run in the answer; by default that of the first input
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
+    /// Of a folder with traces of several runs, the one with this number, in the order in which they began
+    #[arg(long, value_name = "N")]
+    run: Option<NonZeroUsize>,
     #[command(flatten)]
     jobs: Jobs,
     #[command(flatten)]
@@ -270,6 +273,7 @@ impl Inputs {
             output: None,
             force: false,
             label,
+            run: None,
             jobs,
             cache: CacheOptions::default(),
         }
@@ -333,8 +337,16 @@ impl Inputs {
             .into_iter()
             .filter(|file| !read::is_further_part(file));
         let (files, mut notes) = files::one_of_each_process(files.collect());
-        let (files, packed) = files::without_packed(files);
+        let (mut files, packed) = files::without_packed(files);
         notes.extend(packed);
+        if let Some(run) = self.run {
+            files =
+                ranks::of_run(files, run.get(), self.job_count()).map_err(|count| match count {
+                    None => anyhow!("--run {run}: ranks are several times in these traces, and nothing in them tells in what order"),
+                    Some(1) => anyhow!("--run {run}: all of these traces are of one run"),
+                    Some(count) => anyhow!("--run {run}: these traces are of {count} runs"),
+                })?;
+        }
         let (merged, single): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|file| read::is_merged(file));
         if single.is_empty() {

@@ -20,6 +20,7 @@ pub mod pictures;
 
 use std::collections::BTreeSet;
 
+use crate::program::runs;
 use crate::table::{Answer, Cell, Column};
 use rsys_traces::model::{Batch, DeviceId, Kinds, Model, Process, ProcessId};
 
@@ -132,6 +133,7 @@ pub(crate) fn notes(model: &Model) -> Vec<String> {
     let mut notes: Vec<String> = model.notices.iter().map(ToString::to_string).collect();
     notes.sort();
     notes.extend(missing_ranks(model));
+    notes.extend(runs::note(&model.processes));
     notes
 }
 

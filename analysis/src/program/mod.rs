@@ -9,6 +9,7 @@
 //! | [`iteration_names`] | which ranges are iterations |
 //! | [`recorded`] | for how long recorded operators and functions were open |
 //! | [`nesting`] | which calls stand inside of others |
+//! | [`runs`] | which processes are of one run |
 
 pub mod call_sites;
 pub mod code_place;
@@ -16,4 +17,5 @@ pub mod iteration_names;
 pub mod nesting;
 pub mod operators;
 pub mod recorded;
+pub mod runs;
 pub mod scopes;

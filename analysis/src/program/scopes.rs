@@ -5,7 +5,9 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::program::iteration_names::{is_numbered, with_numbers_out};
-use rsys_traces::model::{HostKind, HostSlice, Model, TextId, Texts, is_loader, is_of_loader};
+use rsys_traces::model::{
+    HostKind, HostSlice, Model, TextId, Texts, is_loader, is_of_loader, is_saver,
+};
 
 /// A time in which one of them was the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +16,17 @@ pub(crate) struct Scope {
     pub(crate) end_ns: u64,
     pub(crate) name: TextId,
     pub(crate) kind: HostKind,
+    /// What the program has it in, where it writes a state of that; else empty.
+    caller: TextId,
 }
 
 impl Scope {
     /// What it is called where it stands for a place: ranges of iterations (`ProfilerStep#3`) are one place, whatever their numbers.
     pub(crate) fn place(&self, model: &Model) -> String {
         let name = model.text(self.name);
+        if self.caller != TextId::EMPTY {
+            return format!("{name} in {}", model.text(self.caller));
+        }
         match self.kind == HostKind::Range && is_numbered(name) {
             true => with_numbers_out(name),
             false => name.to_owned(),
@@ -29,6 +36,9 @@ impl Scope {
 
 /// Begin, end, what stands in front where those are equal, name, kind.
 type Slice = (u64, Reverse<u64>, (u8, u64), TextId, HostKind);
+
+/// Name, kind, and in what a state is written.
+type What = (TextId, HostKind, TextId);
 
 /// Those of one thread, as slices until [`Scopes::sort`].
 #[derive(Debug, Default)]
@@ -84,28 +94,34 @@ impl Scopes {
         self.innermost = Vec::new();
     }
 
-    /// Finds the innermost at each time. What a loader of data calls for itself is the loader's; functions of the program that it calls are not.
+    /// Finds the innermost at each time. What a loader of data, or what writes a state, calls for itself is its own; functions of the program that it calls are not.
     pub(crate) fn sort(&mut self, texts: &Texts) {
-        let mut loaders: HashMap<TextId, bool> = HashMap::new();
+        let mut known: HashMap<TextId, (bool, bool)> = HashMap::new();
+        // Whether one is a whole, and whether it writes a state.
         let mut is_whole = |name: TextId| {
-            let known = loaders.entry(name);
-            *known.or_insert_with(|| is_loader(texts.get(name)))
+            *known.entry(name).or_insert_with(|| {
+                let name = texts.get(name);
+                let is_saver = is_saver(name);
+                (is_saver || is_loader(name), is_saver)
+            })
         };
         self.slices.sort_unstable();
         self.innermost.clear();
         let slices = std::mem::take(&mut self.slices);
         let mut now_ns = 0;
-        let mut open: Vec<(u64, (TextId, HostKind))> = Vec::new();
+        let mut open: Vec<(u64, What)> = Vec::new();
         for &(start_ns, Reverse(end_ns), _, name, kind) in &slices {
             while let Some(inner) = open.pop_if(|inner| inner.0 <= start_ns) {
                 self.put(&mut now_ns, inner.0, inner.1);
             }
-            let mut what = (name, kind);
+            let mut what = (name, kind, TextId::EMPTY);
             if let Some(&(_, outer)) = open.last() {
                 self.put(&mut now_ns, start_ns, outer);
                 let is_programs = || kind == HostKind::Function && !is_of_loader(texts.get(name));
-                if is_whole(outer.0) && !is_programs() {
+                if is_whole(outer.0).0 && !is_programs() {
                     what = outer;
+                } else if is_whole(name).1 && outer.1 == HostKind::Function {
+                    what.2 = outer.0;
                 }
             }
             now_ns = now_ns.max(start_ns);
@@ -117,13 +133,14 @@ impl Scopes {
         self.slices = slices;
     }
 
-    fn put(&mut self, now_ns: &mut u64, end_ns: u64, (name, kind): (TextId, HostKind)) {
+    fn put(&mut self, now_ns: &mut u64, end_ns: u64, (name, kind, caller): What) {
         if *now_ns < end_ns {
             self.innermost.push(Scope {
                 start_ns: *now_ns,
                 end_ns,
                 name,
                 kind,
+                caller,
             });
             *now_ns = end_ns;
         }

@@ -1,6 +1,7 @@
 //! Answers as text.
 
 use super::quantity::quantity;
+use crate::program::runs;
 use crate::table::{Answer, Cell, Row, Table, Unit};
 
 /// Texts longer than this are cut in the middle of a table on a terminal; JSON and CSV have them whole.
@@ -21,8 +22,14 @@ pub fn text(answer: &Answer) -> String {
 #[must_use]
 pub fn text_within(answer: &Answer, width: usize) -> String {
     let mut text = String::new();
+    // Whoever reads of several runs has to know that first.
+    let (first, last): (Vec<&String>, Vec<&String>) =
+        answer.notes.iter().partition(|note| runs::is_note(note));
+    for note in first {
+        text.push_str(&format!("{note}\n"));
+    }
     write_tables(&mut text, answer, width);
-    for note in &answer.notes {
+    for note in last {
         text.push_str(&format!("note: {note}\n"));
     }
     if let Some(closing) = &answer.closing {

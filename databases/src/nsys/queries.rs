@@ -241,15 +241,16 @@ fn nvtx(database: &Connection, sink: &mut Sink<Record>) -> Result<(), Closed> {
         }
         let (start_ns, end_ns) = times(start, end)?;
         let domain = number(row, 4).and_then(|domain| domains.get(&(thread.pid, domain)));
+        let name = text(row, 5);
         Some(Record::Slice {
             thread,
             start_ns,
             end_ns,
             kind: match domain.is_some_and(|name| name == NCCL) {
                 true => HostKind::Collective,
-                false => HostKind::Range,
+                false => HostKind::of_range(&name),
             },
-            name: text(row, 5),
+            name,
             correlation: 0,
         })
     })?;

@@ -576,6 +576,10 @@ impl Taker for RocpdTaker {
                     }
                     return;
                 }
+                let kind = match kind {
+                    HostKind::Range => HostKind::of_range(&name),
+                    kind => kind,
+                };
                 if !self.kinds.wants(kind) {
                     return;
                 }

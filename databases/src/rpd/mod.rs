@@ -291,7 +291,8 @@ impl Taker for RpdTaker {
                         name: name_id,
                     });
                 }
-                if is_mark || !self.kinds.wants(kind.unwrap_or(HostKind::Range)) {
+                let of_slice = kind.unwrap_or_else(|| HostKind::of_range(text));
+                if is_mark || !self.kinds.wants(of_slice) {
                     return;
                 }
                 let is_of_gpu = matches!(kind, Some(HostKind::Runtime | HostKind::Hsa));
@@ -307,7 +308,7 @@ impl Taker for RpdTaker {
                     thread,
                     name: name_id,
                     depth: HostSlice::UNKNOWN_DEPTH,
-                    kind: kind.unwrap_or(HostKind::Range),
+                    kind: of_slice,
                     order: if is_of_gpu {
                         StreamOrder::of(&name)
                     } else {

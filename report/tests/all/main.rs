@@ -9,4 +9,5 @@ mod jobs;
 mod merge;
 mod merged;
 mod packed;
+mod runs;
 mod temporary;

@@ -134,6 +134,16 @@ impl HostKind {
     /// What times off the processor are called in which a thread could have run, in traces of rsys.
     const RUNNABLE: [&str; 2] = ["preempted", "woken"];
 
+    /// The kind of a range with this name: NCCL and RCCL mark their calls as ranges, `ncclAllReduce`.
+    #[must_use]
+    pub fn of_range(name: &str) -> Self {
+        let call = name.strip_prefix("nccl");
+        match call.is_some_and(|call| call.starts_with(|one: char| one.is_ascii_uppercase())) {
+            true => Self::Collective,
+            false => Self::Range,
+        }
+    }
+
     /// The kind of a slice with this name: a time off the processor may be one in which the thread could run.
     #[must_use]
     pub fn of_slice(self, name: &str) -> Self {
@@ -425,5 +435,23 @@ impl Batch {
         self.memory.clear();
         self.gpu_ranges.clear();
         self.kernel_counters.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HostKind;
+
+    #[test]
+    fn ranges_of_nccl_are_its_calls() {
+        for (name, expected) in [
+            ("ncclAllReduce", HostKind::Collective),
+            ("ncclGroupEnd", HostKind::Collective),
+            ("nccl:all_reduce", HostKind::Range),
+            ("nccl", HostKind::Range),
+            ("step 1", HostKind::Range),
+        ] {
+            assert_eq!(HostKind::of_range(name), expected, "{name}");
+        }
     }
 }

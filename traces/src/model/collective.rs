@@ -35,3 +35,20 @@ pub struct CollectiveCall {
     /// The call returns when the operation is done.
     pub is_blocking: bool,
 }
+
+/// How names of communicators end of which nothing but the order of their collectives is known.
+const BY_ORDER: &str = " (by order)";
+
+impl CollectiveCall {
+    /// The name of a communicator that has none: what is known of it, and that its collectives are numbered as they come.
+    #[must_use]
+    pub fn by_order(known: &str) -> String {
+        format!("{known}{BY_ORDER}")
+    }
+
+    /// Whether the collectives of a communicator are numbered as they come.
+    #[must_use]
+    pub fn is_by_order(communicator: &str) -> bool {
+        communicator.ends_with(BY_ORDER)
+    }
+}

@@ -112,6 +112,56 @@ pub(super) fn is_collective(kernel: &str) -> bool {
     !is_generated && parts.into_iter().any(|part| has_part(&name, part))
 }
 
+/// What a kernel, call or range between ranks does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CollectiveName {
+    /// A collective, in PyTorch's words.
+    Of(&'static str),
+    /// A message between two ranks.
+    Message,
+    /// The name does not tell.
+    Untold,
+}
+
+impl CollectiveName {
+    /// By the name.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        const NAMES: [(&str, &str); 8] = [
+            ("allreduce", "allreduce"),
+            ("reducescatter", "reduce_scatter"),
+            ("allgather", "all_gather"),
+            ("alltoall", "all_to_all"),
+            ("crossdevicereduce", "allreduce"),
+            ("broadcast", "broadcast"),
+            ("reduce", "reduce"),
+            ("barrier", "barrier"),
+        ];
+        const MESSAGES: [&str; 5] = ["sendrecv", "ncclsend", "ncclrecv", "nccl:send", "nccl:recv"];
+        let mut parts = name.split(['<', '(']);
+        let Some(start) = parts.find(|part| part.len() > 4) else {
+            return Self::Untold;
+        };
+        let plain = start.replace('_', "").to_ascii_lowercase();
+        if let Some((_, function)) = NAMES.iter().find(|(part, _)| plain.contains(part)) {
+            return Self::Of(function);
+        }
+        match MESSAGES.iter().any(|part| plain.contains(part)) {
+            true => Self::Message,
+            false => Self::Untold,
+        }
+    }
+
+    /// The collective, if it is one.
+    #[must_use]
+    pub fn collective(self) -> Option<&'static str> {
+        match self {
+            Self::Of(function) => Some(function),
+            _ => None,
+        }
+    }
+}
+
 fn has_part(name: &str, part: &str) -> bool {
     name.match_indices(part).any(|(at, _)| {
         let before = &name[..at];

@@ -92,6 +92,25 @@ pub fn is_of_loader(function: &str) -> bool {
     OF_LOADERS.iter().any(|start| function.starts_with(start)) || is_loader(function)
 }
 
+/// Parts of the files and names, in small letters, by which frameworks write a state of the program, and what stands behind them.
+const SAVERS: [(&str, &str); 5] = [
+    ("torch/serialization.py", ": save"),
+    ("torch/distributed/checkpoint/", "save"),
+    ("safetensors/", "save"),
+    ("torch.save", ""),
+    ("torch.distributed.checkpoint.save", ""),
+];
+
+/// Whether a range, operator or function writes a state of the program, as `torch.save` does.
+#[must_use]
+pub fn is_saver(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SAVERS.iter().any(|(file, function)| {
+        let behind = name.split_once(file).map(|(_, behind)| behind);
+        behind.is_some_and(|behind| behind.contains(function))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::is_input;

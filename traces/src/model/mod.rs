@@ -31,14 +31,14 @@ pub use batch::{
     Mark, OpKind, Sample,
 };
 pub use collective::CollectiveCall;
-pub use collective_kernels::{count_as_communication, further_communication};
+pub use collective_kernels::{CollectiveName, count_as_communication, further_communication};
 pub use communication::Communication;
 pub use effect::Effect;
 pub use entity::{
     Account, Counter, CounterId, Device, DeviceId, Framework, Process, ProcessId, Queue, QueueId,
     Thread, ThreadId,
 };
-pub use input::{is_input, is_loader, is_of_loader};
+pub use input::{is_input, is_loader, is_of_loader, is_saver};
 pub use lock::{INTERPRETER_LOCK, WAITING_FOR_INTERPRETER, WAITING_FOR_LOCK};
 pub use lock::{LockCounts, LockWait};
 pub use loss::Notice;

@@ -7,8 +7,14 @@ use rsys_proto::{
     ProcessTrack, ThreadTrack, TraceWriter, TrackSequence, Value as Datum,
 };
 
-/// A rank of two whose iterations each end with a call of MPI: it begins `arrives_ns` after the iteration did, and ends after 750 µs on both.
-fn with_mpi(rank: u64, arrives_ns: u64) -> Vec<u8> {
+/// A rank of two whose iterations each end with a call of MPI: it begins `arrives_ns` after the iteration did, and ends after 750 µs on both. That is a collective, or a message
+/// of rank 1 to rank 0.
+fn with_mpi(rank: u64, arrives_ns: u64, is_message: bool) -> Vec<u8> {
+    let call = match (is_message, rank) {
+        (false, _) => "MPI_Allreduce",
+        (true, 0) => "MPI_Recv",
+        (true, _) => "MPI_Send",
+    };
     let pid = 100 + rank as u32;
     let ids = ProcessNamespace::new("b00t", pid, 17, 0);
     let mut trace = TraceWriter::new(Vec::new(), Compression::None);
@@ -52,10 +58,16 @@ fn with_mpi(rank: u64, arrives_ns: u64) -> Vec<u8> {
     let mut stream = TrackSequence::new(out, ids.track(5));
     for step in 0..6_u64 {
         let at = 1_000_000 * (step + 1);
-        let numbers = [("sequence", step), ("rank", rank), ("ranks", 2)];
+        let mut numbers = vec![("rank", rank), ("ranks", 2)];
+        match (is_message, rank) {
+            (false, _) => numbers.push(("sequence", step)),
+            (true, 0) => numbers.extend([("peer", 1), ("tag", 3), ("received_message", step)]),
+            (true, _) => numbers.extend([("peer", 0), ("tag", 3), ("message", step)]),
+        }
+        let numbers = numbers.into_iter();
         let numbers = numbers.map(|(key, number)| (key, Datum::Uint(number)));
         let texts = [("communicator", Datum::Text("world"))];
-        let said = numbers.into_iter().chain(texts);
+        let said = numbers.chain(texts);
         let said = said.chain([("blocking", Datum::Bool(true))]);
         let link = [Annotation::new(
             out.intern("correlation"),
@@ -69,7 +81,7 @@ fn with_mpi(rank: u64, arrives_ns: u64) -> Vec<u8> {
             // Nobody waits for it.
             (at + 10_000, "hipLaunchKernel", "hip", &link),
             (at + 20_000, "kernel", "kernel", &link),
-            (at + arrives_ns, "MPI_Allreduce", "mpi", &said),
+            (at + arrives_ns, call, "mpi", &said),
         ] {
             let event = Event {
                 name: Name::Interned(out.intern(name)),
@@ -97,7 +109,7 @@ fn a_path_goes_through_calls_of_mpi_to_the_rank_that_came_last() {
     let scratch = Scratch::new();
     let files = [(0, 200_000), (1, 700_000)].map(|(rank, arrives_ns)| {
         let name = format!("perfetto-trace-{rank}.proto");
-        scratch.write(&name, &with_mpi(rank, arrives_ns))
+        scratch.write(&name, &with_mpi(rank, arrives_ns, false))
     });
     let found = steps(&ask(&files, &[3], 1), 3);
     let told: Vec<_> = found
@@ -117,4 +129,23 @@ fn a_path_goes_through_calls_of_mpi_to_the_rank_that_came_last() {
         "{found:#?}"
     );
     assert_eq!(found[3]["name"], "MPI_Allreduce");
+}
+
+#[test]
+fn a_path_goes_from_the_receiver_of_a_message_to_the_sender() {
+    let scratch = Scratch::new();
+    let files = [(0, 200_000), (1, 700_000)].map(|(rank, arrives_ns)| {
+        let name = format!("perfetto-trace-{rank}.proto");
+        scratch.write(&name, &with_mpi(rank, arrives_ns, true))
+    });
+    let found = steps(&ask(&files, &[3], 1), 3);
+    let received = found.iter().position(|step| step["name"] == "MPI_Recv");
+    let received = received.expect("the path ends on the receiver");
+    assert_eq!(ns(&found[received], "duration_ns"), 50_000, "{found:#?}");
+    let before = &found[received - 1];
+    assert_eq!(
+        (before["rank"].as_u64(), ns(before, "duration_ns")),
+        (Some(1), 680_000),
+        "{found:#?}"
+    );
 }

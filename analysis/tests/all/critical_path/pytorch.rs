@@ -305,3 +305,114 @@ fn an_operation_that_begins_right_behind_one_of_another_stream_has_waited_for_th
         assert_eq!(is_on_it, has_waited, "{found:?}");
     }
 }
+
+/// The thread that calls `backward` waits for that of autograd, whatever operators follow.
+#[test]
+fn a_path_goes_over_to_the_thread_of_autograd() {
+    let engine = "<built-in method run_backward of torch._C._EngineBase object at 0x7f00>";
+    let gradient = "autograd::engine::evaluate_function: MulBackward0";
+    for (category, backward) in [("user_annotation", "backward"), ("python_function", engine)] {
+        let events = [
+            event("user_annotation", "step 1", (0, 1_000), 1, 0),
+            event("cuda_runtime", "cudaLaunchKernel", (10, 20), 1, 1),
+            event(category, backward, (100, 700), 1, 0),
+            event("cpu_op", gradient, (150, 690), 2, 0),
+            event("cuda_runtime", "cudaLaunchKernel", (200, 210), 2, 2),
+            event("cuda_runtime", "cudaLaunchKernel", (600, 640), 2, 3),
+            event("cpu_op", "optimizer", (700, 900), 1, 0),
+            event("cuda_runtime", "cudaLaunchKernel", (850, 860), 1, 4),
+            event("cuda_runtime", "cudaDeviceSynchronize", (900, 960), 1, 5),
+            event("kernel", "gemm", (25, 40), 7, 1),
+            event("kernel", "gemm", (215, 230), 7, 2),
+            event("kernel", "gemm", (645, 660), 7, 3),
+            event("kernel", "adam", (870, 950), 7, 4),
+        ];
+        let found = path(&events, 1);
+        let of = |name: &str| -> u64 {
+            let steps = found.iter().filter(|step| step.1 == name);
+            steps.map(|step| step.2).sum()
+        };
+        assert_eq!((of(gradient), of("optimizer")), (490, 150), "{found:?}");
+        // Addresses of objects are no part of a name.
+        let backward = backward.replace(" at 0x7f00", "");
+        assert_eq!(of(&backward), 10 + 50, "{found:?}");
+    }
+}
+
+/// A function of the program or an operator waits for nobody, whatever its name.
+#[test]
+fn a_path_stays_with_what_is_only_called_backward() {
+    for (category, name) in [
+        ("python_function", "train.py(3): check_backward"),
+        ("cpu_op", "Loss::backward"),
+    ] {
+        let events = [
+            event("user_annotation", "step 1", (0, 1_000), 1, 0),
+            event(category, name, (100, 700), 1, 0),
+            event("cpu_op", "loader", (150, 690), 2, 0),
+            event("cuda_runtime", "cudaLaunchKernel", (600, 640), 2, 3),
+            event("cuda_runtime", "cudaLaunchKernel", (850, 860), 1, 4),
+            event("cuda_runtime", "cudaDeviceSynchronize", (900, 960), 1, 5),
+            event("kernel", "gemm", (645, 660), 7, 3),
+            event("kernel", "adam", (870, 950), 7, 4),
+        ];
+        let found = path(&events, 1);
+        let is_there = |name: &str| found.iter().any(|step| step.1 == name);
+        assert!(is_there(name) && !is_there("loader"), "{found:?}");
+    }
+}
+
+/// Of a pipeline: the second rank waits in its kernel for what the first sends.
+#[test]
+fn a_path_goes_from_the_kernel_that_receives_to_the_rank_that_sends() {
+    let scratch = Scratch::new();
+    let files = [0, 1].map(|rank| {
+        let mut events = Vec::new();
+        for step in 0..4 {
+            let at = 1_000 * step;
+            let link = 10 * step + 1;
+            let name = format!("ProfilerStep#{step}");
+            let message = |name: &str, times: (u64, u64)| {
+                let told = format!(
+                    r#""Collective name":"{name}","Src Rank":0,"Dst Rank":1,"dtype":"Float","In msg nelems":8,"Out msg nelems":8,"Group size":2,"Process Group Name":"0","Process Group Ranks":"[0, 1]","correlation""#
+                );
+                let kernel = event("kernel", "ncclDevKernel_SendRecv", times, 20, link);
+                kernel.replace(r#""correlation""#, &told)
+            };
+            let call = |name: &str, times: (u64, u64), link: u64| {
+                event("cuda_runtime", name, (at + times.0, at + times.1), 1, link)
+            };
+            if rank == 0 {
+                events.extend([
+                    event("user_annotation", &name, (at, at + 720), 1, 0),
+                    event("cpu_op", "prepare", (at + 10, at + 600), 1, 0),
+                    call("cudaLaunchKernel", (610, 615), link),
+                    message("send", (at + 620, at + 700)),
+                ]);
+            } else {
+                events.extend([
+                    event("user_annotation", &name, (at, at + 950), 1, 0),
+                    call("cudaLaunchKernel", (10, 15), link),
+                    message("recv", (at + 20, at + 700)),
+                    call("cudaLaunchKernel", (30, 35), link + 1),
+                    event("kernel", "gemm", (at + 700, at + 900), 20, link + 1),
+                    call("cudaDeviceSynchronize", (40, 910), link + 2),
+                ]);
+            }
+        }
+        let text = format!(
+            r#"{{"distributedInfo":{{"rank":{rank},"world_size":2}},"traceEvents":[{}]}}"#,
+            events.join(",")
+        );
+        scratch.write(&format!("rank{rank}.trace.json"), text.as_bytes())
+    });
+    let found = steps(&ask(&files, &[2], 1), 2);
+    let told = |kind: &str, rank: u64| -> u64 {
+        let steps = found.iter();
+        let steps = steps.filter(|step| step["kind"] == kind && step["rank"] == rank);
+        steps.map(|step| ns(step, "duration_ns") / 1_000).sum()
+    };
+    assert_eq!(told("collective", 1), 80, "{found:#?}");
+    // What the sender did before it.
+    assert_eq!(told("host_code", 0), 610, "{found:#?}");
+}

@@ -5,6 +5,7 @@ mod idle;
 mod iterations;
 mod ranks;
 mod runtimes;
+mod unrecorded;
 
 use std::path::PathBuf;
 

@@ -194,6 +194,9 @@ fn ranks_of_a_file_may_have_several_clocks() {
         let skew_ns = instances[0]["start_skew_ns"].as_u64().expect("a skew");
         (skew_ns, notes(answer).contains("clocks of their own"))
     };
+    // Times of GPUs are no more exact than that.
+    let off = fused(210, 0);
+    assert_eq!(of(&off), (210_000, false), "{off:#}");
     for late in [0, 150] {
         let skew_ns = 1_000 * late;
         let one = fused(0, late);
@@ -206,4 +209,42 @@ fn ranks_of_a_file_may_have_several_clocks() {
         assert!(found_ns.abs_diff(skew_ns) <= uncertainty_ns, "{two:#}");
         assert!(uncertainty_ns < 500_000, "{two:#}");
     }
+}
+
+/// The others wait in a barrier for the rank that writes a checkpoint.
+#[test]
+fn who_writes_a_checkpoint_makes_the_others_wait() {
+    let scratch = Scratch::new();
+    let files = (0..2).map(|rank| {
+        let mut trace = Trace::default();
+        for step in 0..20 {
+            let at = 1_000_000 + 10_000 * step;
+            trace.launch("gemm", (at, 5), (at + 10, 3_000));
+            let arrives = match rank {
+                0 => {
+                    let function = "python_function";
+                    trace.host(function, "train.py(52): checkpoint", at + 3_100, 5_000, "");
+                    let save = "torch/serialization.py(944): save";
+                    trace.host(function, save, at + 3_110, 4_980, "");
+                    let write = "<built-in method write_record of PyTorchFileWriter object>";
+                    trace.host(function, write, at + 3_200, 4_000, "");
+                    at + 8_200
+                }
+                _ => at + 3_200,
+            };
+            let barrier = "user_annotation";
+            trace.host(barrier, "gloo:barrier", arrives, at + 8_300 - arrives, "");
+        }
+        let head = format!(r#""distributedInfo":{{"rank":{rank},"world_size":2}},"#);
+        trace.written(&scratch, &format!("rank{rank}.json"), &head)
+    });
+    let files: Vec<PathBuf> = files.collect();
+    let found = answer(&files, "collectives");
+    assert_eq!(stragglers(&found), [0], "{found:#}");
+    let place = "torch/serialization.py(944): save in train.py(52): checkpoint";
+    assert_eq!(found["stragglers"][0]["place"], place, "{found:#}");
+    assert_eq!(found["operations"][0]["operation"], "barrier");
+    let advice = answer(&files, "advice");
+    let told = findings(&advice);
+    assert_eq!(told[0].1, format!("rank 0: {place}"), "{told:?}");
 }

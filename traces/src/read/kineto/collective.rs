@@ -9,8 +9,8 @@ use super::around::{Launches, Spans};
 use super::event::{Args, COMMUNICATION};
 use super::records::{BY_EXTERNAL_ID, Source, count};
 use crate::model::{
-    Batch, CollectiveCall, GpuRecord, HostKind, HostSlice, Model, ProcessId, QueueId, TextId,
-    ThreadId,
+    Batch, CollectiveCall, CollectiveName, GpuRecord, HostKind, HostSlice, Model, ProcessId,
+    TextId, ThreadId,
 };
 use crate::read::json::number;
 use crate::read::json::syntax::{Span, members, value};
@@ -193,14 +193,16 @@ pub(super) struct Collectives {
     has_named: bool,
     /// What the host says of them: calls with their arguments; ranges, by the function that they name; and launches.
     calls: Spans<CollectiveCall>,
-    ranges: Spans<Option<&'static str>>,
+    ranges: Spans<TextId>,
     launches: Launches,
+    /// Collectives of Gloo, which hosts do.
+    of_gloo: Vec<HostSlice>,
 }
 
-/// What collectives are called of which nothing is told.
-const ANY: &str = "collective";
 /// PyTorch's ranges around collectives begin like this.
 const RANGE: &[u8] = b"nccl:";
+/// The same of those that hosts do.
+const GLOO: &[u8] = b"gloo:";
 
 impl Collectives {
     /// Whether the host may tell of collectives, so that launches count.
@@ -216,11 +218,11 @@ impl Collectives {
     /// Takes in a slice of the host, which may be around the launch of a kernel that says nothing, or the launch.
     #[inline]
     pub(super) fn take_host(&mut self, slice: &HostSlice, source: Source<'_>, model: &mut Model) {
-        if self.has_named {
-            return;
-        }
         let Source { bytes, event, .. } = source;
         let name = event.name.of(bytes);
+        if self.has_named && !name.starts_with(GLOO) {
+            return;
+        }
         match slice.kind {
             HostKind::Runtime if slice.link != 0 => self.launches.take(slice),
             HostKind::Operator | HostKind::Range
@@ -230,8 +232,10 @@ impl Collectives {
                 self.calls.take(slice, call);
             }
             HostKind::Operator | HostKind::Range if name.starts_with(RANGE) => {
-                let function = of_name(model.text(slice.name));
-                self.ranges.take(slice, function);
+                self.ranges.take(slice, slice.name);
+            }
+            HostKind::Operator | HostKind::Range if name.starts_with(GLOO) => {
+                self.of_gloo.push(*slice);
             }
             _ => {}
         }
@@ -246,8 +250,7 @@ impl Collectives {
         record.link
     }
 
-    /// Where no kernel says anything, the host around their launches does, by the arguments of calls. Else names and their order do: a communicator has a stream of its
-    /// own, on which all its ranks run the same collectives. What differs in number between ranks is not the same, so the number is part of the communicator's name.
+    /// Where no kernel says anything, the host around their launches does, by the arguments of calls, or by ranges, which tell the function alone.
     fn name(&mut self, model: &mut Model, batch: &mut Batch) {
         let mut unnamed = std::mem::take(&mut self.unnamed);
         if self.has_named {
@@ -270,58 +273,43 @@ impl Collectives {
             }
             return;
         }
-        // RCCL's kernels have one name for all functions.
-        let function = |one: &GpuRecord| {
-            let range = launch(one).and_then(|launch| self.ranges.around(launch));
-            let by_kernel = || of_name(model.text(one.name)).map(Some);
-            range.copied().map_or_else(by_kernel, Some)
-        };
-        let functions: Vec<Option<Option<&'static str>>> = unnamed.iter().map(function).collect();
-        // Where nothing is told of any, their order still is.
-        let is_silent = functions.iter().all(Option::is_none);
-        let mut streams: Vec<(QueueId, Vec<(GpuRecord, &'static str)>)> = Vec::new();
-        for (record, function) in unnamed.into_iter().zip(functions) {
-            let function = if is_silent {
-                Some(ANY)
-            } else {
-                function.flatten()
-            };
-            let Some(function) = function else {
-                batch.gpu.push(record);
+        // What ranges tell of is known; which communicator it is of is not.
+        for mut record in unnamed {
+            let range = launch(&record).and_then(|launch| self.ranges.around(launch));
+            if let Some(&name) = range {
+                self.linked(&mut record);
+                let call = CollectiveCall {
+                    name,
+                    ..of_nothing(record.process)
+                };
+                batch.collectives.push(timed(call, &record));
+            }
+            batch.gpu.push(record);
+        }
+    }
+
+    /// Collectives of Gloo, numbered as they come: the ranks of a process group call them in one order.
+    fn name_those_of_gloo(&mut self, model: &mut Model, batch: &mut Batch) {
+        let mut slices = std::mem::take(&mut self.of_gloo);
+        slices.sort_by_key(|one| (one.process, one.start_ns, one.end_ns, one.thread));
+        let mut numbers: HashMap<ProcessId, u64> = HashMap::new();
+        for slice in slices {
+            let CollectiveName::Of(function) = CollectiveName::of(model.text(slice.name)) else {
                 continue;
             };
-            match streams.iter_mut().find(|(queue, _)| *queue == record.queue) {
-                Some((_, of_stream)) => of_stream.push((record, function)),
-                None => streams.push((record.queue, vec![(record, function)])),
-            }
-        }
-        let mut numbers: HashMap<ProcessId, u64> = HashMap::new();
-        for (_, of_stream) in streams {
-            let process = of_stream[0].0.process;
-            let number = numbers.entry(process).or_default();
+            let number = numbers.entry(slice.process).or_default();
+            self.unlinked += 1;
+            batch.collectives.push(CollectiveCall {
+                start_ns: slice.start_ns,
+                end_ns: slice.end_ns,
+                link: BY_ITSELF | self.unlinked,
+                name: model.texts.intern(function),
+                communicator: model.texts.intern(&CollectiveCall::by_order("Gloo")),
+                sequence: Some(*number),
+                rank: model.process(slice.process).rank,
+                ..of_nothing(slice.process)
+            });
             *number += 1;
-            let name = format!("communicator {number} ({} collectives)", of_stream.len());
-            let communicator = model.texts.intern(&name);
-            for (sequence, (record, function)) in (0..).zip(of_stream) {
-                let about = model.process(process);
-                let call = CollectiveCall {
-                    start_ns: 0,
-                    end_ns: 0,
-                    link: 0,
-                    process,
-                    thread: ThreadId::new(HostSlice::NO_THREAD),
-                    communicator,
-                    data_type: TextId::EMPTY,
-                    sequence: Some(sequence),
-                    bytes: 0,
-                    rank: about.rank,
-                    ranks: about.rank_count,
-                    peer: None,
-                    is_blocking: true,
-                    name: model.texts.intern(function),
-                };
-                self.place(record, timed(call, &record), batch);
-            }
         }
     }
 
@@ -356,6 +344,7 @@ impl Collectives {
     /// The file ends: what had no number gets its place among those that count together.
     pub(super) fn finish(&mut self, model: &mut Model, batch: &mut Batch) {
         self.name(model, batch);
+        self.name_those_of_gloo(model, batch);
         let mut counts: HashMap<Counted, u64> = HashMap::new();
         let mut unnumbered = std::mem::take(&mut self.unnumbered);
         unnumbered.sort_by_cached_key(|(record, call)| {
@@ -387,23 +376,6 @@ fn place_of(record: &GpuRecord, model: &Model) -> impl Ord + use<> {
     (times, ordinal, queue, model.text(record.name).to_owned())
 }
 
-/// The collective by the name of a kernel or a range, in PyTorch's words; `None` for messages between two ranks, and for what the name does not tell.
-fn of_name(name: &str) -> Option<&'static str> {
-    const NAMES: [(&str, &str); 7] = [
-        ("allreduce", "allreduce"),
-        ("reducescatter", "reduce_scatter"),
-        ("allgather", "all_gather"),
-        ("alltoall", "all_to_all"),
-        ("crossdevicereduce", "allreduce"),
-        ("broadcast", "broadcast"),
-        ("reduce", "reduce"),
-    ];
-    let start = name.split(['<', '(']).find(|part| part.len() > 4)?;
-    let plain = start.replace('_', "").to_ascii_lowercase();
-    let found = NAMES.iter().find(|(part, _)| plain.contains(part));
-    found.map(|(_, name)| *name)
-}
-
 /// A collective ran while its kernel did.
 fn timed(call: CollectiveCall, record: &GpuRecord) -> CollectiveCall {
     CollectiveCall {
@@ -412,6 +384,16 @@ fn timed(call: CollectiveCall, record: &GpuRecord) -> CollectiveCall {
         link: record.link,
         process: record.process,
         ..call
+    }
+}
+
+/// A collective of which nothing is told, but that it is done when its time ends.
+fn of_nothing(process: ProcessId) -> CollectiveCall {
+    CollectiveCall {
+        process,
+        thread: ThreadId::new(HostSlice::NO_THREAD),
+        is_blocking: true,
+        ..CollectiveCall::default()
     }
 }
 
@@ -477,11 +459,6 @@ fn of_arguments(
     };
     let size = size(model.text(data_type));
     CollectiveCall {
-        start_ns: 0,
-        end_ns: 0,
-        link: 0,
-        process,
-        thread: ThreadId::new(HostSlice::NO_THREAD),
         name,
         communicator,
         data_type,
@@ -494,7 +471,7 @@ fn of_arguments(
             .or_else(|| group_rank.filter(|_| says_caller)),
         ranks: group_size,
         peer,
-        is_blocking: true,
+        ..of_nothing(process)
     }
 }
 

@@ -307,7 +307,8 @@ impl JsonReader {
             // It ends a range, or says something to the profiler.
             return;
         };
-        let call = call(record, when, process, HostKind::Range, name);
+        let kind = HostKind::of_range(model.text(name));
+        let call = call(record, when, process, kind, name);
         match what {
             super::Marker::Mark if kinds.marks => self.emit.mark(call, model, batch),
             super::Marker::Range if kinds.host => self.emit.call(call, model, batch),

@@ -199,6 +199,13 @@ fn is_kept(kind: HostKind) -> bool {
     )
 }
 
+/// Whether a function hands the backward pass to the threads of autograd, and waits for it.
+fn is_backward(kind: HostKind, name: &str) -> bool {
+    let is_of_torch = name.contains("torch/autograd/") || name.contains("torch/_tensor.py");
+    let is_its = name.contains("run_backward") || name.ends_with("backward") && is_of_torch;
+    is_its && kind != HostKind::Operator
+}
+
 /// Whether a call returns when a GPU has done something.
 fn blocks(slice: &HostSlice, model: &Model) -> bool {
     match slice.effect {
@@ -477,7 +484,8 @@ impl Recorded {
                 end: axis.common(scope.end_ns),
                 kind: Kind::Host(IdleCause::Code),
                 name: names.get(&scope.place(model)),
-                is_range: scope.kind == HostKind::Range,
+                is_range: scope.kind == HostKind::Range
+                    || is_backward(scope.kind, model.text(scope.name)),
             };
             let innermost = scopes.overlapping(0, u64::MAX);
             let pieces = match spans.remove(&thread.index()) {

@@ -168,6 +168,18 @@ impl Track {
         *first = time.min(*first);
     }
 
+    /// When the last piece before a time ended, or began if that is in it, of which nothing but a range is known; those that ended before `from` do not count.
+    pub(super) fn may_have_waited(&self, from: i64, time: i64) -> Option<i64> {
+        let before = &self.pieces[..self.pieces.partition_point(|piece| piece.start < time)];
+        let since = before.iter().rev().take_while(|piece| piece.end > from);
+        let piece = since.into_iter().find(|piece| piece.is_range)?;
+        Some(if piece.end < time {
+            piece.end
+        } else {
+            piece.start
+        })
+    }
+
     /// When something of the thread was first seen from a time on.
     pub(super) fn first_seen(&self, since: i64) -> Option<i64> {
         let call = self

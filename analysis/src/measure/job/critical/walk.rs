@@ -268,8 +268,10 @@ impl<R: Ranks> Walk<'_, R> {
             if let Some(other) = self.works_for(thread, track, from) {
                 return other;
             }
-            // Whatever was seen first; then it is asked again where that came from.
+            // Whatever was seen first, or behind a time in which it may have waited; then it is asked again where that came from.
             let first = track.first_seen(from).filter(|first| *first < self.now);
+            let waited = track.may_have_waited(from, self.now);
+            let from = waited.map_or(from, |waited| waited.max(from));
             self.host(track, first.map_or(from, |first| first.max(from)));
             return At::Thread(thread);
         };
@@ -312,7 +314,7 @@ impl<R: Ranks> Walk<'_, R> {
         At::Thread(thread)
     }
 
-    /// The thread that launches meanwhile, where this one is in nothing but a range: it waits for that, as the caller of `backward` does.
+    /// The thread that launches meanwhile, where this one is in nothing but a range or a call of `backward`: it waits for that one.
     fn works_for(&mut self, thread: usize, track: &Track, from: i64) -> Option<At> {
         let place = track.pieces.partition_point(|piece| piece.end < self.now);
         let piece = track
@@ -331,7 +333,11 @@ impl<R: Ranks> Walk<'_, R> {
         let last = others.filter_map(|(other, track)| {
             let behind = track.calls.partition_point(|call| call.start < self.now);
             let call = &track.calls[behind.checked_sub(1)?];
-            (call.start > since).then_some((call.end.min(self.now), *other))
+            let begun = track.pieces.partition_point(|piece| piece.start < self.now);
+            let piece = begun.checked_sub(1).map(|last| &track.pieces[last]);
+            let piece_end = piece.filter(|piece| !piece.is_range).map(|piece| piece.end);
+            let end = piece_end.map_or(call.end, |end| end.max(call.end));
+            (call.start > since).then_some((end.min(self.now), *other))
         });
         let (end, other) = last.max()?;
         self.back_to(end, Kind::Host(IdleCause::Wait), Rc::clone(&piece.name));

@@ -51,6 +51,18 @@ pub(crate) struct RankCalls {
     waits: Vec<(u64, u64)>,
 }
 
+/// A call that has waited for one of another rank.
+pub(crate) struct WaitForRank<'j> {
+    pub(crate) process: ProcessId,
+    /// Its begin by the clock of its process.
+    pub(crate) start_ns: u64,
+    pub(crate) name: &'j str,
+    /// On the common axis.
+    pub(crate) times: (i64, i64),
+    pub(crate) other: ProcessId,
+    pub(crate) other_start_ns: u64,
+}
+
 /// The calls of a job.
 #[derive(Debug, Default)]
 pub(crate) struct Job {
@@ -121,6 +133,25 @@ impl Job {
     /// By process.
     pub(crate) fn ranks(&self) -> &BTreeMap<ProcessId, RankCalls> {
         &self.ranks
+    }
+
+    /// The waits that are not compared by arrivals.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = WaitForRank<'_>> {
+        let waits = self.waits.list.iter();
+        let waits = waits.filter(|wait| !wait.kind.is_mutual());
+        waits.map(|wait| {
+            let [call, other] =
+                [wait.call, wait.other].map(|one| &self.matched.calls[one as usize]);
+            let [process, of_other] = [call, other].map(|one| self.matched.line(one).process);
+            WaitForRank {
+                process,
+                start_ns: call.start_ns,
+                name: &self.matched.names[call.name as usize],
+                times: (wait.start, wait.until),
+                other: of_other,
+                other_start_ns: other.start_ns,
+            }
+        })
     }
 
     /// The job, to be gone through again.

@@ -171,8 +171,9 @@ impl CsvReader {
         let process = self.process(open, model);
         let domain = open.cell(columns.domain);
         let is_marker = domain.starts_with(b"MARKER");
+        let name = text(open.cell(columns.function));
         let kind = match domain {
-            _ if is_marker => HostKind::Range,
+            _ if is_marker => HostKind::of_range(&name),
             domain if domain.starts_with(b"HIP_") => HostKind::Runtime,
             domain if domain.starts_with(b"HSA_") => HostKind::Hsa,
             domain if domain.starts_with(b"RCCL") || domain.starts_with(b"ROCSHMEM") => {
@@ -180,7 +181,6 @@ impl CsvReader {
             }
             _ => HostKind::Function,
         };
-        let name = text(open.cell(columns.function));
         if is_marker && is_no_message(domain, &name) {
             return;
         }

@@ -28,9 +28,23 @@ pub(super) fn notes(matching: &Matching, stragglers: &[Straggler], model: &Model
             "{file}: its ranks have clocks of their own, for collectives end on some of them before they begin on others; what they have in common is by these collectives"
         ));
     }
+    for (communicator, counts) in &matching.uneven {
+        let counts = counts.iter().map(|(count, ranks)| {
+            let ranks = format!("{ranks} {}", if *ranks == 1 { "rank" } else { "ranks" });
+            format!("{ranks} with {count}")
+        });
+        let counts: Vec<String> = counts.collect();
+        notes.push(format!(
+            "{communicator}: not matched, for its collectives have no numbers in these traces and the ranks have different numbers of them ({})",
+            counts.join(", ")
+        ));
+    }
+    if matching.is_by_host {
+        notes.push("where collectives have no numbers, ranks of different hosts are matched only if their times show that they belong together: some of the communicators may be one".to_owned());
+    }
     if matching.groups.is_empty() && matching.mpi.is_empty() {
         // Kernels without calls have a note of their own.
-        if matching.unmatched_kernels == 0 {
+        if matching.unmatched_kernels + matching.alone == 0 && matching.uneven.is_empty() {
             notes.push("no call of RCCL or MPI that moves data is in these traces (rsys-sample records them with -I rccl or -I mpip)".to_owned());
         }
     } else if stragglers.is_empty() {
@@ -50,6 +64,11 @@ pub(super) fn notes(matching: &Matching, stragglers: &[Straggler], model: &Model
             matching.unmatched_kernels,
             ["kernel of a collective is", "kernels of collectives are"],
             "left out: nothing tells which operation they are of",
+        ),
+        (
+            matching.alone,
+            operations,
+            "not matched: they have no numbers, and nothing in these traces shows which other rank has run the same ones",
         ),
         (
             sum(|one| one.incomplete - one.uneven),

@@ -11,6 +11,8 @@ use crate::measure::job::collectives::read::activity::{
 const SLOW_CLOCK: f64 = 0.95;
 /// So much of what is to be explained has to be explained by a cause.
 const ENOUGH: f64 = 0.3;
+/// What is told beside a larger cause is at least this part of all.
+const TOLD: f64 = 0.1;
 
 /// Its kernels took longer, and nothing says why.
 pub(crate) const LONGER_KERNELS: &str = "longer_kernels";
@@ -257,11 +259,6 @@ fn host(own: &RankActivity, others: &[RankActivity], more_ns: f64, each: Each) -
         "" => "its thread".to_owned(),
         name => format!("its thread {name}"),
     };
-    let in_place = |place: &Option<String>| {
-        place
-            .as_ref()
-            .map_or_else(String::new, |place| format!(" in {place}"))
-    };
     let has_gpu = |one: &RankActivity| {
         [COMPUTE, COMM, COPY]
             .iter()
@@ -283,16 +280,28 @@ fn host(own: &RankActivity, others: &[RankActivity], more_ns: f64, each: Each) -
     let best = causes
         .into_iter()
         .reduce(|best, one| if one.1 > best.1 { one } else { best });
-    let Some((cause, best_ns, which)) = best.filter(|best| best.1 > rest_ns) else {
-        let words = format!(
-            "{intro} was neither on a processor nor in a call, nor seen waiting: others had its processor, or it waited (--realtime says more)"
-        );
+    let (cause, best_ns, which) = best.unwrap_or(causes[0]);
+    let unseen = || {
+        let rest = each.text(rest_ns);
+        format!(
+            "was {rest} longer neither on a processor nor in a call, nor seen waiting: others had its processor, or it waited (--realtime says more)"
+        )
+    };
+    if best_ns <= rest_ns {
+        // What was seen of it says where that was.
+        let is_told = cause != IdleCause::Queued && best_ns >= TOLD * more_ns;
+        let place = place(which).filter(|_| is_told);
+        let seen = place
+            .as_deref()
+            .map(|place| did(cause, Some(place), &each.text(best_ns)));
+        let seen = seen.map_or_else(String::new, |seen| format!("; besides, it {seen}"));
         return Cause {
             key: "off_processor",
-            words,
+            place,
+            words: format!("{intro} {}{seen}", unseen()),
             ..Cause::default()
         };
-    };
+    }
     let longer = each.text(best_ns);
     if cause == IdleCause::Queued {
         let words = format!(
@@ -305,22 +314,63 @@ fn host(own: &RankActivity, others: &[RankActivity], more_ns: f64, each: Each) -
         };
     }
     let place = place(which);
-    let words = match cause {
-        IdleCause::Code => format!("{intro} ran code{} {longer} longer", in_place(&place)),
-        IdleCause::Wait => format!("{intro} waited{} {longer} longer", in_place(&place)),
-        IdleCause::Runnable => format!(
-            "{intro} was ready to run{} {longer} longer, without a processor: others had it",
-            in_place(&place)
-        ),
-        _ => format!(
-            "{intro} was {longer} longer in {}",
-            place.as_deref().unwrap_or("calls of the runtime")
-        ),
-    };
+    let mut words = format!("{intro} {}", did(cause, place.as_deref(), &longer));
+    if rest_ns >= ENOUGH * more_ns {
+        words.push_str(&format!("; besides, it {}", unseen()));
+    }
     Cause {
         key: cause.key(),
         place,
         words,
         ..Cause::default()
+    }
+}
+
+/// What a thread did so much longer, in words.
+fn did(cause: IdleCause, place: Option<&str>, longer: &str) -> String {
+    let inside = place.map_or_else(String::new, |place| format!(" in {place}"));
+    match cause {
+        IdleCause::Code => format!("ran code{inside} {longer} longer"),
+        IdleCause::Wait => format!("waited{inside} {longer} longer"),
+        IdleCause::Runnable => {
+            format!("was ready to run{inside} {longer} longer, without a processor: others had it")
+        }
+        _ => format!(
+            "was {longer} longer in {}",
+            place.unwrap_or("calls of the runtime")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_told_beside_a_longer_time_off_the_processor_and_the_other_way_round() {
+        let rank = |code_ns: u64, idle_ns: u64| {
+            let mut one = RankActivity {
+                windows_ns: idle_ns + 1_000_000,
+                ..RankActivity::default()
+            };
+            one.gpu[COMPUTE] = 1_000_000;
+            one.gpu[IDLE] = idle_ns;
+            one.code.insert("load (train.py:42)".to_owned(), code_ns);
+            one
+        };
+        let code = "ran code in load (train.py:42)";
+        let unseen = "neither on a processor";
+        for (code_ns, key, is_code_told, is_rest_told) in [
+            (3_000_000, "off_processor", true, true),
+            (6_000_000, "host_code", true, true),
+            (9_000_000, "host_code", true, false),
+            (100_000, "off_processor", false, true),
+        ] {
+            let found = find_cause(&rank(code_ns, 10_000_000), &[rank(0, 0)], 1);
+            assert_eq!(found.key, key, "{found:?}");
+            assert_eq!(found.place.is_some(), is_code_told, "{found:?}");
+            assert_eq!(found.words.contains(code), is_code_told, "{found:?}");
+            assert_eq!(found.words.contains(unseen), is_rest_told, "{found:?}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::measure::job::collectives::read::operations::{Member, Shape};
 use crate::measure::job::collectives::read::part::{Part, ProcessPart};
 use crate::measure::job::collectives::read::proxies::ClassTimes;
 use crate::measure::job::mpi;
-use rsys_traces::model::{Model, TextId};
+use rsys_traces::model::{CollectiveCall, Model, TextId};
 
 /// What was found of a process.
 #[derive(Debug, Default)]
@@ -112,8 +112,11 @@ impl Job {
             .chain(std::iter::repeat_with(mpi::Calls::default));
         let found = part.of_processes.into_iter().zip(names).zip(calls);
         let found = found.map(|((of_process, (members, proxy_times)), mpi)| {
+            let is_by_order =
+                |one: &(Member<String>, _)| CollectiveCall::is_by_order(&one.0.communicator);
+            let is_by_order = of_process.members.iter().any(is_by_order);
             let rows = of_process.members.into_iter().map(|(_, rows)| rows);
-            let mut members = with_segments(members.into_iter().zip(rows), renamed);
+            let mut members = with_segments(members.into_iter().zip(rows), renamed, is_by_order);
             if let Some(file) = &file {
                 let rows = members.iter_mut().map(|(_, rows)| rows);
                 rows.for_each(|rows| rows.move_to(file));

@@ -345,6 +345,12 @@ fn last_by_duration(arrivals: &[Arrival]) -> Option<(usize, u64, u64)> {
     Some((last.member, late_ns, own_ns.min(late_ns)))
 }
 
+/// Whether ranks end an operation of this name together.
+pub(super) fn ends_tell(name: &str) -> bool {
+    let operation = Operation::of(name);
+    operation.is_mutual() || operation == Operation::Any
+}
+
 /// Whether each rank of the job has a process.
 fn has_all_ranks(model: &Model) -> bool {
     let processes = model.processes.iter();

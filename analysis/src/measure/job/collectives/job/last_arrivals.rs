@@ -1,5 +1,6 @@
 //! Which rank came last to each collective of some times, for walks that go from rank to rank; and the common axis of their times.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::clocks::HostClock;
@@ -34,7 +35,7 @@ impl Axis {
     }
 }
 
-/// A collective of all its ranks.
+/// A collective of all its ranks, or a message of both.
 #[derive(Debug, Clone)]
 pub(crate) struct LastArrival {
     pub(crate) name: String,
@@ -66,8 +67,12 @@ impl LastArrivals {
         let near = list[first..]
             .iter()
             .take_while(|one| one.0 <= start_ns.saturating_add(self.grain_ns));
-        let nearest = near.min_by_key(|one| (one.0.abs_diff(start_ns), one.1))?;
-        self.list.get(nearest.1)
+        // Messages that are one kernel have waited for all of their other ranks.
+        let order = |one: &&(u64, usize)| {
+            let last = self.list.get(one.1).map(|one| one.last_start);
+            (one.0.abs_diff(start_ns), Reverse(last), one.1)
+        };
+        self.list.get(near.min_by_key(order)?.1)
     }
 }
 
@@ -100,7 +105,7 @@ impl Found {
         own.or_else(of_host).copied()
     }
 
-    /// Collectives that some rank has in one of these times of the common axis. Those that not all ranks have, that ranks tell differently, or of which
+    /// Collectives and messages that some rank has in one of these times of the common axis. Those that not all ranks have, that ranks tell differently, or of which
     /// no kernel is known, are left out, and so are those that a rank can end before all have begun.
     pub(crate) fn last_arrivals(&self, times: &[(i64, i64)], model: &Model) -> LastArrivals {
         let matching = &self.matching;
@@ -109,9 +114,9 @@ impl Found {
             ..LastArrivals::default()
         };
         for (place, group) in matching.groups.iter().enumerate() {
-            if group.lane != Lane::Everyone {
-                continue;
-            }
+            // The two ranks of a message wait for each other as those of a collective do, in whatever kernel.
+            let is_message = group.lane != Lane::Everyone;
+            let unknown = if is_message { BY_CALL } else { BY_CALL | FUSED };
             matching.each(place, |_, arrivals| {
                 let is_asked = arrivals.iter().any(|one| {
                     let mut times = times.iter();
@@ -122,11 +127,14 @@ impl Found {
                 }
                 let shape = &matching.shapes[arrivals[0].shape()];
                 let name = model.text(shape.name);
-                let ranks = shape.ranks.unwrap_or(group.members.len() as u64);
+                let ranks = match is_message {
+                    true => 2,
+                    false => shape.ranks.unwrap_or(group.members.len() as u64),
+                };
                 if arrivals.len() as u64 != ranks
                     || arrivals.len() < 2
-                    || arrivals.iter().any(|one| one.has(BY_CALL | FUSED))
-                    || !Operation::of(name).is_mutual()
+                    || arrivals.iter().any(|one| one.has(unknown))
+                    || !(is_message || Operation::of(name).is_mutual())
                     || !matching.agree(arrivals, group.lane, model)
                 {
                     return;
@@ -146,6 +154,22 @@ impl Found {
                     margin_uncertainty_ns: next
                         .and_then(|next| self.apart_ns(process(last), process(next), model)),
                 });
+            });
+        }
+        for wait in matching.mpi.waits() {
+            let (start, until) = wait.times;
+            if !times.iter().any(|time| start < time.1 && until > time.0) {
+                continue;
+            }
+            let list = found.of_processes.entry(wait.process).or_default();
+            list.push((wait.start_ns, found.list.len()));
+            found.list.push(LastArrival {
+                name: wait.name.to_owned(),
+                last: wait.other,
+                last_start_ns: wait.other_start_ns,
+                last_start: until,
+                margin_ns: until.abs_diff(start),
+                margin_uncertainty_ns: self.apart_ns(wait.process, wait.other, model),
             });
         }
         found

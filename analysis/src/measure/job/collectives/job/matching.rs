@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::clocks::HostClock;
 use super::gathering::Gathering;
-use super::identity::{folder_of, host_key, is_of_unknown_host};
+use super::identity::{folder_of, folder_of_member, host_key, is_of_unknown_host};
 use super::recordings::recordings;
 use super::records::{Arrival, Group, GroupMember, GroupTotals, Matching};
 use crate::measure::job::collectives::read::operations::{BY_CALL, Pair};
@@ -19,8 +19,9 @@ use rsys_traces::perfetto::host_clocks::Shared;
 
 /// Instances by which clocks are compared, of all hosts together.
 const COMPARED: usize = 1 << 20;
-/// Clocks differ where one in so many collectives at least cannot be of one.
+/// Clocks differ where one in so many collectives at least cannot be of one, by more than times of GPUs are off.
 const APART: u64 = 10;
+const MARGIN_NS: u64 = 50_000;
 /// The most files of other processes that are read for the sensors of a rank's GPU.
 const BESIDE: usize = 4;
 
@@ -37,6 +38,7 @@ impl Matching {
             matching.clocks.grain_ns = gathering.tick_ns;
         }
         let mut calls = matching.gather(gathering, model);
+        matching.tell_orders_apart(model);
         matching.tell_clocks_apart(&mut calls, model);
         matching.align(calls, model);
         matching.judge(model);
@@ -78,7 +80,7 @@ impl Matching {
             members.sort_by_key(|(member, _)| member.order(model));
             for (member, rows) in members {
                 let folder = match copied.contains(&member.communicator) {
-                    true => folder_of(&process.file),
+                    true => folder_of_member(&member, process, model),
                     false => "",
                 };
                 let recording = recordings.get(&(id, member.communicator));
@@ -141,19 +143,28 @@ impl Matching {
                 if !self.tells_clocks(arrivals, model) {
                     return;
                 }
-                let mut spans: BTreeMap<usize, (u64, u64, u64)> = BTreeMap::new();
+                // Of each host the last begin and the first end, with their processes: the GPUs of one have its clock.
+                let mut spans: BTreeMap<usize, [(u64, ProcessId); 2]> = BTreeMap::new();
+                let mut several: BTreeMap<usize, BTreeSet<ProcessId>> = BTreeMap::new();
                 for one in arrivals {
                     let member = &group.members[one.member];
                     if is_of_unknown_host(model.process(member.process)) {
                         let end_ns = one.start_ns + one.duration_ns + self.clocks.grain_ns;
-                        let span = spans.entry(member.host).or_insert((0, u64::MAX, 0));
-                        *span = (span.0.max(one.start_ns), span.1.min(end_ns), span.2 + 1);
+                        let ends = [(one.start_ns, member.process), (end_ns, member.process)];
+                        several
+                            .entry(member.host)
+                            .or_default()
+                            .insert(member.process);
+                        let [begin, end] = spans.entry(member.host).or_insert(ends);
+                        *begin = ends[0].max(*begin);
+                        *end = ends[1].min(*end);
                     }
                 }
-                for (host, (begin_ns, end_ns, ranks)) in spans {
+                for (host, [begin, end]) in spans {
                     let [apart, all] = found.entry(host).or_default();
-                    *all += u64::from(ranks > 1);
-                    *apart += u64::from(ranks > 1 && begin_ns > end_ns);
+                    *all += u64::from(several[&host].len() > 1);
+                    let is_apart = begin.1 != end.1 && begin.0 > end.0 + MARGIN_NS;
+                    *apart += u64::from(is_apart);
                 }
             });
         }

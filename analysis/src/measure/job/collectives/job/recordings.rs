@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::clocks::HostClock;
 use super::gathering::Gathering;
-use super::identity::folder_of;
+use super::identity::folder_of_member;
 use crate::measure::job::collectives::read::operations::Member;
 use rsys_traces::model::{Model, ProcessId, TextId};
 
@@ -38,7 +38,8 @@ pub(crate) fn recordings(
             else {
                 continue;
             };
-            let of_folder = files.entry((member.communicator, folder_of(&about.file)));
+            let folder = folder_of_member(member, about, model);
+            let of_folder = files.entry((member.communicator, folder));
             of_folder.or_default().push(Recorded {
                 process: id,
                 member: *member,
@@ -53,11 +54,32 @@ pub(crate) fn recordings(
             continue;
         }
         recorded.sort_by_key(|one| (one.span, one.process));
-        let (mut recording, mut end) = (0, i64::MIN);
+        // Clocks of hosts that nothing compares are not one: recordings are counted on each.
+        let mut hosts: HashMap<&str, (usize, i64)> = HashMap::new();
+        let mut counted: Vec<(&str, ProcessId, usize)> = Vec::new();
         for one in recorded {
-            recording += usize::from(one.span.0 > end);
-            end = end.max(one.span.1);
-            found.insert((one.process, communicator), recording);
+            let about = model.process(one.process);
+            let host = match about.wall_clock.is_empty() {
+                true => about.host.as_str(),
+                false => "",
+            };
+            let (recording, end) = hosts.entry(host).or_insert((0, i64::MAX));
+            *recording += usize::from(one.span.0 > *end);
+            *end = match *end {
+                i64::MAX => one.span.1,
+                end => end.max(one.span.1),
+            };
+            counted.push((host, one.process, *recording));
+        }
+        // Those of hosts with other numbers of recordings are not known to be the same ones.
+        let mut counts: Vec<usize> = hosts.values().map(|(last, _)| last + 1).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        for (host, process, recording) in counted {
+            let count = hosts[host].0 + 1;
+            let fewer = counts.iter().take_while(|one| **one < count);
+            let recording = fewer.sum::<usize>() + recording;
+            found.insert((process, communicator), recording);
         }
     }
     found

@@ -187,6 +187,12 @@ pub(crate) struct Matching {
     pub(crate) lateness_map: LatenessMap,
     pub(crate) unidentified: u64,
     pub(crate) unmatched_kernels: u64,
+    /// Collectives that are known by their order alone, on one rank alone.
+    pub(crate) alone: u64,
+    /// Whether such communicators of several hosts were told apart.
+    pub(crate) is_by_host: bool,
+    /// Communicators whose collectives are known by their order alone, and of which ranks have different numbers: how many, and so many ranks.
+    pub(crate) uneven: Vec<(String, Vec<(usize, usize)>)>,
     /// Messages and collectives with a root, of MPI.
     pub(crate) mpi: mpi::Job,
     /// Such calls that are in no part.

@@ -5,12 +5,14 @@ use std::collections::BinaryHeap;
 
 use super::records::Rows;
 use crate::containers::packed_rows::PackedRows;
-use crate::measure::job::collectives::read::operations::Member;
+use crate::measure::job::collectives::read::operations::{BY_CALL, Member};
 
-/// The operations of a process in order of their numbers, each with the time from the end of the one before it to its begin; `renamed` changes shapes and flags.
+/// The operations of a process in order of their numbers, each with the time from the end of the one before it to its begin; `renamed` changes shapes and flags. Of a process
+/// with collectives of which the order alone is known, those that are timed by their calls are not in front of others.
 pub(crate) fn with_segments(
     members: impl Iterator<Item = (Member, PackedRows<4>)>,
     renamed: impl Fn(u64) -> u64,
+    is_by_order: bool,
 ) -> Vec<(Member, Rows)> {
     let mut all: Vec<(u64, u64, usize, u64, u64)> = Vec::new();
     let mut names = Vec::new();
@@ -32,7 +34,10 @@ pub(crate) fn with_segments(
             before = Some(end_ns);
             running.pop();
         }
-        running.push(Reverse(start_ns + duration_ns));
+        // Its kernel may be there as well, as one of which the order alone is known.
+        if !is_by_order || info & BY_CALL == 0 {
+            running.push(Reverse(start_ns + duration_ns));
+        }
         let segment = before.map_or(0, |before| start_ns - before + 1);
         found[place].push([sequence, start_ns, duration_ns, segment, renamed(info)]);
     }

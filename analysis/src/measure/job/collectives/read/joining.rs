@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::operations::{BY_CALL, FUSED, Lane, Member, Operations, Shape};
 use super::proxies::{ClassTimes, Proxies};
+use super::unrecorded::{Kernel, Unrecorded};
 use crate::containers::sets::widen;
 use crate::joined::group_launches::GroupLaunches;
 use crate::joined::ids::{CorrelationId, GroupId};
@@ -27,7 +28,7 @@ pub(crate) struct ProcessJoin {
     /// Operations without a communicator's name or a number: they cannot be found on other ranks.
     pub(crate) unidentified: u64,
     /// Kernels of collectives that no call was found for.
-    pub(crate) unmatched_kernels: u64,
+    pub(super) unrecorded: Unrecorded,
     /// What proxies did, when all was read.
     pub(crate) proxy_times: Vec<ClassTimes>,
     proxies: Proxies,
@@ -38,14 +39,18 @@ pub(crate) struct ProcessJoin {
     /// By the launches within them.
     launched: HashMap<CorrelationId, GroupId>,
     /// Kernels that came before their launches.
-    early: HashMap<CorrelationId, (u64, u64)>,
+    early: HashMap<CorrelationId, Vec<Kernel>>,
     early_order: VecDeque<CorrelationId>,
 }
+
+/// Member, number and shape.
+type Operation = (Member, u64, u64);
 
 /// Operations that were called together.
 #[derive(Debug, Default)]
 struct Group {
-    operations: Vec<(Member, u64, u64)>,
+    /// With the times of their calls.
+    operations: Vec<(Operation, (u64, u64))>,
     /// Begin and end of the calls.
     call: Option<(u64, u64)>,
     is_blocking: bool,
@@ -72,6 +77,9 @@ impl Joining {
             self.call(call);
         }
         for slice in &batch.host {
+            entry(&mut self.processes, slice.process.index())
+                .unrecorded
+                .host(slice);
             self.launches.take(slice, |group, launch| {
                 entry(&mut self.processes, slice.process.index()).launch(group, launch);
             });
@@ -89,6 +97,10 @@ impl Joining {
 
     fn call(&mut self, call: &CollectiveCall) {
         let of_process = entry(&mut self.processes, call.process.index());
+        if Unrecorded::is_nameless(call) {
+            of_process.unrecorded.call(call);
+            return;
+        }
         let (Some(sequence), false) = (call.sequence, call.communicator.is_empty()) else {
             of_process.unidentified += 1;
             return;
@@ -127,15 +139,16 @@ impl Joining {
 }
 
 impl ProcessJoin {
-    fn call(&mut self, call: &CollectiveCall, operation: (Member, u64, u64)) {
+    fn call(&mut self, call: &CollectiveCall, operation: Operation) {
         let id = GroupId::of(call);
         let group = self.groups.entry(id).or_default();
         if group.call.is_none() {
             self.waiting.push_back(id);
         }
-        widen(&mut group.call, (call.start_ns, call.end_ns));
+        let times = (call.start_ns, call.end_ns);
+        widen(&mut group.call, times);
         group.is_blocking |= call.is_blocking;
-        group.operations.push(operation);
+        group.operations.push((operation, times));
         while self.waiting.len() > WAITING {
             self.settle_oldest();
         }
@@ -148,15 +161,15 @@ impl ProcessJoin {
         };
         group.launches.push(launch);
         self.launched.insert(launch, id);
-        if let Some(span) = self.early.remove(&launch) {
-            self.ran(id, span);
+        for kernel in self.early.remove(&launch).into_iter().flatten() {
+            self.ran(id, (kernel.start_ns, kernel.end_ns));
         }
     }
 
     fn kernel(&mut self, record: &GpuRecord) {
         let span = (record.start_ns, record.end_ns);
         let Some(launch) = CorrelationId::of_operation(record) else {
-            self.unmatched_kernels += 1;
+            self.unrecorded.kernel(record.into());
             return;
         };
         let own = || GroupId::named_by(record).filter(|id| self.groups.contains_key(id));
@@ -164,17 +177,15 @@ impl ProcessJoin {
             self.ran(id, span);
             return;
         }
-        match self.early.get_mut(&launch) {
-            Some(known) => *known = (known.0.min(span.0), known.1.max(span.1)),
-            None => {
-                self.early.insert(launch, span);
-                self.early_order.push_back(launch);
-            }
-        }
-        if self.early_order.len() > EARLY {
+        let early = self.early.entry(launch).or_default();
+        early.push(record.into());
+        self.early_order.push_back(launch);
+        // Those of a graph have one launch.
+        while self.early_order.len() > EARLY {
             let oldest = self.early_order.pop_front();
             let lost = oldest.and_then(|oldest| self.early.remove(&oldest));
-            self.unmatched_kernels += u64::from(lost.is_some());
+            let lost = lost.into_iter().flatten();
+            lost.for_each(|kernel| self.unrecorded.kernel(kernel));
         }
     }
 
@@ -208,25 +219,18 @@ impl ProcessJoin {
         for launch in &group.launches {
             self.launched.remove(launch);
         }
-        let by_call = if group.kernels.is_some() || group.is_blocking {
-            0
-        } else {
-            BY_CALL
-        };
-        let Some((start_ns, end_ns)) = group.kernels.or(group.call) else {
-            return;
-        };
         let mut seen: Vec<(TextId, Option<u64>)> = Vec::new();
-        for (member, sequence, shape) in group.operations {
+        for ((member, sequence, shape), times) in group.operations {
             let of_whom = (member.communicator, member.rank);
-            let fused = if seen.contains(&of_whom) { FUSED } else { 0 };
+            // What returns when it is done has its own times: kernels of a graph have one launch.
+            let ((start_ns, end_ns), flags) = match group.kernels {
+                _ if group.is_blocking => (times, 0),
+                Some(times) if seen.contains(&of_whom) => (times, FUSED),
+                Some(times) => (times, 0),
+                None => (group.call.unwrap_or(times), BY_CALL),
+            };
             seen.push(of_whom);
-            let row = [
-                sequence,
-                start_ns,
-                end_ns - start_ns,
-                shape << 2 | by_call | fused,
-            ];
+            let row = [sequence, start_ns, end_ns - start_ns, shape << 2 | flags];
             self.members.entry(member).or_default().push(row);
         }
         // Those that were settled by their kernels are still in the line.
@@ -240,11 +244,12 @@ impl ProcessJoin {
         while !self.waiting.is_empty() {
             self.settle_oldest();
         }
-        self.unmatched_kernels += self.early.len() as u64;
+        let early = std::mem::take(&mut self.early).into_values().flatten();
+        early.for_each(|kernel| self.unrecorded.kernel(kernel));
         *self = Self {
             members: std::mem::take(&mut self.members),
             unidentified: self.unidentified,
-            unmatched_kernels: self.unmatched_kernels,
+            unrecorded: std::mem::take(&mut self.unrecorded),
             proxies: std::mem::take(&mut self.proxies),
             ..Self::default()
         };

@@ -15,7 +15,7 @@ use crate::parquet::{self, Columns, ParquetError, PartError, Values};
 use rsys_traces::model::{Model, Notice, Process, TextId};
 
 /// Parts of another version are made again.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The key beside the table.
 const KEY: &str = "rsys.collectives";
 
@@ -102,11 +102,20 @@ impl Part {
         let mpi = joining.mpi.finish(model);
         let text = |id: TextId| model.text(id).to_owned();
         let shapes = joining.shapes.iter();
-        let shapes: Vec<_> = shapes.map(|one| one.with_names(|id| text(*id))).collect();
+        let mut shapes: Vec<_> = shapes.map(|one| one.with_names(|id| text(*id))).collect();
         joining
             .processes
             .resize_with(model.processes.len(), joining::ProcessJoin::default);
-        let of_processes = joining.processes.into_iter().map(|of_process| {
+        let processes = joining.processes.iter_mut().zip(&model.processes);
+        let by_order = processes.map(|(of_process, process)| {
+            let rows = of_process.members.values().map(|one| &one.rows);
+            let mut unrecorded = std::mem::take(&mut of_process.unrecorded);
+            unrecorded.leave_out(rows);
+            unrecorded.in_order(process, model, &mut shapes)
+        });
+        let by_order: Vec<_> = by_order.collect();
+        let of_processes = joining.processes.into_iter().zip(by_order);
+        let of_processes = of_processes.map(|(of_process, by_order)| {
             let mut members: Vec<_> = of_process.members.into_iter().collect();
             members.sort_by_key(|(member, _)| member.order(model));
             let members = members.into_iter().map(|(member, operations)| {
@@ -123,10 +132,10 @@ impl Part {
             let mut proxy_times: Vec<ProxyClass> = proxy_times.collect();
             proxy_times.sort_by(ProxyClass::order);
             ProcessPart {
-                members: members.collect(),
+                members: members.chain(by_order.members).collect(),
                 proxy_times,
                 unidentified: of_process.unidentified,
-                unmatched_kernels: of_process.unmatched_kernels,
+                unmatched_kernels: by_order.left_out,
             }
         });
         let of_processes = of_processes.collect();
