@@ -127,6 +127,7 @@ fn main() -> Outcome<()> {
 
 fn run(directory: PathBuf, split: FileLimits, is_plain: bool, flows: Flows) -> RunContext {
     RunContext {
+        backends: Default::default(),
         layout: Layout {
             directory,
             prefix: String::new(),

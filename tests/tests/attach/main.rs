@@ -139,10 +139,10 @@ fn wait_until_used(pid: u32, seconds: f64) {
 
 /// Whether somebody traces a thread of a process.
 fn is_traced(pid: u32) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     let mut tasks = tasks.into_iter().flatten().flatten();
     tasks.any(|task| {
-        let status = std::fs::read_to_string(task.path().join("status"));
+        let status = fs::read_to_string(task.path().join("status"));
         status.is_ok_and(|status| !status.contains("TracerPid:\t0"))
     })
 }
