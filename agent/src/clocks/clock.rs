@@ -482,6 +482,7 @@ impl ThreadClock {
 
     /// Stops and removes the clocks.
     pub fn stop(&mut self) {
+        self.samples_to_perf = 0;
         if let Some(timer) = self.timer.take() {
             sys::timer_delete(timer);
         }

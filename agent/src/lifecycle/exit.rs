@@ -62,7 +62,14 @@ pub fn account() {
 
 /// Accounts for the time of a thread, of which it has used `cpu_ns`. The slot must be occupied.
 fn account_of(slot: &mut Slot, cpu_ns: u64) {
-    let periods = slot.clock.unsampled_periods(cpu_ns);
+    // Of an adopted thread that was never sampled nobody knows what it did.
+    let is_known = !slot.start.is_null()
+        || slot.stacks.previous_frames() > 0
+        || slot.clock.tid == sys::getpid();
+    let periods = match is_known {
+        true => slot.clock.unsampled_periods(cpu_ns),
+        false => 0,
+    };
     tail::account_for_tail(slot, periods, threads::bottom(slot));
     slot.clock.account_ahead(periods);
     let ring = *slot.ring();

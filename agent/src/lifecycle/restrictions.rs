@@ -60,7 +60,9 @@ pub fn ptrace(request: c_long, call: impl FnOnce() -> c_long) -> c_long {
         return call();
     }
     deferred::start();
-    let Some(slot) = words::own_slot() else {
+    // The words of an adopted thread do not name its slot.
+    let own = words::own_slot().or_else(|| slots::of_thread(sys::gettid()));
+    let Some(slot) = own else {
         return call();
     };
     slot.clock.pause();

@@ -297,6 +297,8 @@ fn reclaim_adopted() {
                 (*slot).active.load(Ordering::Relaxed) && (*slot).adopted.load(Ordering::Relaxed);
             if in_use
                 && sys::is_gone((*slot).clock.tid)
+                // The thread that ends the process may have it.
+                && Slot::occupy(slot)
                 && (*slot).adopted.swap(false, Ordering::Relaxed)
             {
                 (*slot).clock.stop();
@@ -383,8 +385,19 @@ pub fn claim_for(tid: u32) -> Option<&'static mut Slot> {
 
 /// Whether a thread has a slot.
 pub fn has_thread(tid: u32) -> bool {
-    let mut found = false;
-    for_each_active(|slot| found |= slot.clock.tid == tid);
+    of_thread(tid).is_some()
+}
+
+/// The slot of a thread of this process.
+pub fn of_thread<'a>(tid: u32) -> Option<&'a mut Slot> {
+    let mut found = None;
+    POOL.for_each(|slot| {
+        // SAFETY: slots are never unmapped.
+        let slot = unsafe { &mut *slot.cast::<Slot>() };
+        if slot.active.load(Ordering::Relaxed) && slot.clock.tid == tid {
+            found = Some(slot);
+        }
+    });
     found
 }
 

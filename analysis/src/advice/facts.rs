@@ -61,8 +61,6 @@ pub(super) struct Gpu {
     pub(super) exposed_comm_ns: u64,
     pub(super) exposed_copies_ns: u64,
     pub(super) comm_ns: u64,
-    /// The thread that submits its work, if it is one.
-    pub(super) submitted_by: Option<u64>,
     /// Idle time by `gaps`: all of it, by cause and place.
     pub(super) causes: Vec<Idle>,
     /// What the thread that submits its first operation did before that, which is no idle time.
@@ -360,7 +358,6 @@ fn gpus(
         let same = |other: &&View<'_>| key(other, hosts) == key(view, hosts);
         let recording = recordings.entry(key(view, hosts)).or_default();
         let causes = gaps.iter().filter(same).nth(*recording);
-        let submitted_by = causes.and_then(|view| view.known("submitted_by"));
         let before = causes.map(|view| view.below("outside"));
         let causes = causes.map(|view| view.below("causes"));
         let pauses = pauses.iter().filter(same).nth(*recording);
@@ -385,7 +382,6 @@ fn gpus(
             exposed_comm_ns: view.count("exposed_comm_ns"),
             exposed_copies_ns: view.count("exposed_memcpy_ns"),
             comm_ns: view.count("total_comm_ns"),
-            submitted_by,
             causes: causes
                 .iter()
                 .flatten()

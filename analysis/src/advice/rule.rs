@@ -181,7 +181,8 @@ fn spare_ns(facts: &Facts<'_>, gpu: &Gpu) -> u64 {
     let beside = facts.gpus.iter().filter(|other| {
         let spans = (other.span, gpu.span);
         other.owner == gpu.owner
-            && (std::ptr::eq(*other, gpu) || !is_independent(facts, other, gpu))
+            // In containers, processes of one number run at once.
+            && (std::ptr::eq(*other, gpu) || !other.is_beside(gpu))
             && spans.0.start_ns < end_ns(spans.1)
             && spans.1.start_ns < end_ns(spans.0)
     });
@@ -193,24 +194,6 @@ fn spare_ns(facts: &Facts<'_>, gpu: &Gpu) -> u64 {
         most_ns = most_ns.max(other.computation_ns);
     }
     (until_ns - from_ns).saturating_sub(most_ns)
-}
-
-/// Whether two GPUs of a process do nothing together: a thread each gives them work, and nothing passes between them. In containers, processes of one number
-/// run at once.
-fn is_independent(facts: &Facts<'_>, one: &Gpu, other: &Gpu) -> bool {
-    let threads = one.submitted_by.zip(other.submitted_by);
-    let waits_for_other = |gpu: &Gpu| gpu.causes.iter().any(|idle| idle.cause == "other_gpu");
-    let passes_data = |gpu: &Gpu| {
-        let mut copies = facts.copies.iter();
-        copies.any(|row| {
-            row.text("direction") == "device to device"
-                && row.count("device") == gpu.number
-                && facts.owner(row) == gpu.owner
-        })
-    };
-    let meets = |gpu: &Gpu| gpu.comm_ns > 0 || waits_for_other(gpu) || passes_data(gpu);
-    one.is_beside(other)
-        || threads.is_some_and(|(one, other)| one != other) && !meets(one) && !meets(other)
 }
 
 /// The same of what GPUs are busy with, which no straggler has a part of.

@@ -22,6 +22,8 @@ struct Start<'p> {
     begin: i64,
     end: i64,
     clock: Option<&'p str>,
+    /// Whether it was started by a profiler of ours.
+    is_ours: bool,
     processes: Vec<usize>,
 }
 
@@ -102,6 +104,7 @@ fn starts(processes: &[Process]) -> Starts<'_> {
             begin,
             end,
             clock: clock(process),
+            is_ours: matches!(by, Started::By(..)),
             processes: Vec::new(),
         });
         start.begin = start.begin.min(begin);
@@ -142,6 +145,7 @@ pub fn runs(processes: &[Process]) -> Option<Vec<usize>> {
     let mut found = vec![0; processes.len()];
     let common = one_clock(starts.values().flatten());
     let Some(common) = common else {
+        let follow = |of_rank: &[Start<'_>]| of_rank.is_sorted_by(|one, next| one.end < next.begin);
         let several = || {
             starts
                 .iter()
@@ -151,7 +155,8 @@ pub fn runs(processes: &[Process]) -> Option<Vec<usize>> {
             return None;
         }
         // Each rank has the clock of its host: they are told by order.
-        if at_once(starts.iter().map(|(rank, all)| (rank, all.len()))) > 1 {
+        let do_follow = several().all(|(_, of_rank)| follow(of_rank));
+        if do_follow && at_once(starts.iter().map(|(rank, all)| (rank, all.len()))) > 1 {
             let ranks = starts.iter().filter(|(rank, _)| rank.is_some());
             for (run, one) in ranks.flat_map(|(_, of_rank)| of_rank.iter().enumerate()) {
                 one.processes.iter().for_each(|place| found[*place] = run);
@@ -186,7 +191,12 @@ pub fn runs(processes: &[Process]) -> Option<Vec<usize>> {
         }
         ranks.extend(group.keys());
         // Runs that overlap are told by order.
-        let count = at_once(group.iter().map(|(rank, all)| (rank, all.len())));
+        // In files of others, further processes of a rank may be its children.
+        let is_ours = group.values().flatten().all(|one| one.is_ours);
+        let count = match is_ours {
+            true => at_once(group.iter().map(|(rank, all)| (rank, all.len()))),
+            false => 1,
+        };
         for of_rank in group.values() {
             for (number, one) in of_rank.iter().enumerate() {
                 let run = run + number.min(count - 1);

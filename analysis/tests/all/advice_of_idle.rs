@@ -571,29 +571,6 @@ fn recorded_functions_are_the_place_of_a_call() {
     assert!(found.iter().any(|one| one.1 == place), "{found:#?}");
 }
 
-/// A process with two GPUs, each with a thread of its own that waits for it: what one of them loses is no less for the other being busy.
-#[test]
-fn jobs_that_share_a_process_alone_have_their_own_waits() {
-    let of = |threads: [u64; 2]| {
-        let mut events = Events::default();
-        for step in 0..20 {
-            let at = 10_000 * step;
-            for (device, length) in [(0, 9_960), (1, 4_000)] {
-                let link = events.link();
-                let tid = threads[device as usize];
-                let launch = (at + 5 * device, at + 5 * device + 4);
-                events.add_of(tid, "cuda_runtime", "hipLaunchKernel", launch, &link);
-                let args = format!(r#"{link},"device":{device},"stream":7"#);
-                events.add("kernel", "gemm", (at + 20, at + 20 + length), &args);
-                let (link, wait) = (events.link(), (at + 30, at + 25 + length));
-                events.add_of(tid, "cuda_runtime", "hipDeviceSynchronize", wait, &link);
-            }
-        }
-        events.found().iter().any(|one| one.0 == "sync_in_loop")
-    };
-    assert!(of([1, 2]) && !of([1, 1]));
-}
-
 /// A short use of a GPU in a long run.
 #[test]
 fn what_is_no_part_of_the_run_is_no_finding() {

@@ -460,7 +460,7 @@ fn a_worker_that_waits_for_its_share_is_no_loader() {
         }
     };
     let is_told = |program: Program| program.found().iter().any(|one| one.0 == "loader_wait");
-    assert!(is_told(of(false)) && !is_told(of(true)));
+    assert!(!is_told(of(false)) && !is_told(of(true)));
 }
 
 /// The function in which a thread waits for its loader waits for something else for most of the time.

@@ -49,6 +49,15 @@ const WATCHED: [i32; 26] = [
     libc::SIGSYS,
 ];
 
+/// Whether a signal ends a process that has no handler for it, and dumps core or is hardly ever sent.
+fn is_fatal(signal: i32) -> bool {
+    let odd = &WATCHED[FIRST_ODD..];
+    signal >= libc::SIGRTMIN() || odd.contains(&signal)
+}
+
+/// Where these begin in [`WATCHED`].
+const FIRST_ODD: usize = 16;
+
 fn watched() -> SigSet {
     let mut set = *SigSet::empty().as_ref();
     for signal in WATCHED
@@ -137,6 +146,8 @@ impl Signals {
                     self.is_stop_sent = false;
                     noticed.continued = true;
                 }
+                // Nobody else is there to end by it.
+                _ if target.is_none() && is_fatal(signal) => noticed.ask_to_end = true,
                 _ => {}
             }
             let sent = Sent {

@@ -179,7 +179,9 @@ unsafe fn answer(channel: RawFd, all: &libc::sigset_t) {
     unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now);
         let mut info: libc::siginfo_t = std::mem::zeroed();
-        while libc::sigtimedwait(&raw const *all, &raw mut info, &raw const at_once) > 0 {
+        while count + OF_ONE <= WORDS
+            && libc::sigtimedwait(&raw const *all, &raw mut info, &raw const at_once) > 0
+        {
             if let (true, Some([signal, sender, code, value])) = (
                 is_from_a_process(info.si_code),
                 words.get_mut(count..count + OF_ONE),

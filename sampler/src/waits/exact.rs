@@ -45,6 +45,12 @@ pub struct OffTime {
     pub preempted: bool,
 }
 
+impl OffTime {
+    fn length_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.begin_ns)
+    }
+}
+
 /// A look that found a thread blocked.
 #[derive(Debug, Clone, Copy)]
 struct Anchor {
@@ -247,7 +253,7 @@ impl Thread {
         let is_old = |one: &mut OffTime| one.end_ns <= until_ns.saturating_sub(waiting_ns);
         while let Some(off) = self.ended.pop_front_if(is_old) {
             self.anchor = None;
-            let back = self.lengths.usual(off.end_ns - off.begin_ns, self.back);
+            let back = self.lengths.usual(off.length_ns(), self.back);
             self.end(off, back, out);
         }
         if let Some(since_ns) = self.since_ns {
@@ -317,7 +323,7 @@ impl Thread {
                 true => Return::default(),
                 false => returns
                     .next()
-                    .unwrap_or_else(|| self.lengths.usual(off.end_ns - off.begin_ns, self.back)),
+                    .unwrap_or_else(|| self.lengths.usual(off.length_ns(), self.back)),
             };
             self.end(off, back, out);
         }

@@ -137,8 +137,12 @@ impl HostKind {
     /// The kind of a range with this name: NCCL and RCCL mark their calls as ranges, `ncclAllReduce`.
     #[must_use]
     pub fn of_range(name: &str) -> Self {
-        let call = name.strip_prefix("nccl");
-        match call.is_some_and(|call| call.starts_with(|one: char| one.is_ascii_uppercase())) {
+        let is_call = |call: &str| {
+            call.starts_with(|one: char| one.is_ascii_uppercase())
+                && call.bytes().all(|one| one.is_ascii_alphanumeric())
+                && !call.contains("Kernel")
+        };
+        match name.strip_prefix("nccl").is_some_and(is_call) {
             true => Self::Collective,
             false => Self::Range,
         }
@@ -449,6 +453,9 @@ mod tests {
             ("ncclGroupEnd", HostKind::Collective),
             ("nccl:all_reduce", HostKind::Range),
             ("nccl", HostKind::Range),
+            ("ncclDevKernel_Generic_1", HostKind::Range),
+            ("ncclKernelAllReduce", HostKind::Range),
+            ("ncclAllReduce of gradients", HostKind::Range),
             ("step 1", HostKind::Range),
         ] {
             assert_eq!(HostKind::of_range(name), expected, "{name}");

@@ -24,8 +24,6 @@ const JOINS: [&str; 7] = [
 ];
 /// Functions of the C and C++ libraries that wait until another thread says that they may go on.
 const CONDITIONS: [&str; 3] = ["pthread_cond_", "condition_variable", "sem_"];
-/// Those of them that wait for some time only: the program does something else now and then, and may wait for anything.
-const TIMED: [&str; 4] = ["timedwait", "clockwait", "wait_for", "wait_until"];
 /// Ends of the files of Python's libraries that hand over, in the process and from others.
 const QUEUES: [&str; 2] = ["/queue.py", "/multiprocessing/queues.py"];
 const PIPES: [&str; 2] = [
@@ -89,7 +87,7 @@ fn wait_for_others(stack: StackId, model: &Model) -> Option<(Handover, bool)> {
         return None;
     }
     let [mut by_condition, mut by_queue, mut by_pipe, mut waits] = [false; 4];
-    let [mut loads, mut divides, mut is_timed, mut is_of_python] = [false; 4];
+    let [mut loads, mut divides, mut is_of_python] = [false; 3];
     let mut is_named = false;
     for frame in frames {
         let function = model.text(frame.function);
@@ -99,7 +97,6 @@ fn wait_for_others(stack: StackId, model: &Model) -> Option<(Handover, bool)> {
             return None;
         }
         by_condition |= has(&CONDITIONS);
-        is_timed |= has(&TIMED);
         is_named |= is_input(name(frame, model));
         if is_python(frame, model) {
             is_of_python = true;
@@ -121,7 +118,8 @@ fn wait_for_others(stack: StackId, model: &Model) -> Option<(Handover, bool)> {
     let may_hand = loads || !divides;
     // A lock that is wanted by others is another matter.
     let by_condition = by_condition && !is_of_python;
-    let by_own = by_condition && (!is_timed || is_named);
+    // Threads that share the work wait for each other so, too: only a name tells.
+    let by_own = by_condition && is_named;
     match is_lock {
         true => (waits || loads || by_condition)
             .then_some((Handover::Thread, may_hand && (by_queue || loads || by_own))),

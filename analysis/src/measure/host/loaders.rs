@@ -352,6 +352,18 @@ fn meanwhile(
     })
 }
 
+/// Beginnings of the calls by which a process waits for others than its own threads.
+const OUTSIDE: [&str; 8] = [
+    "recv",
+    "accept",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect",
+    "epoll_",
+    "read(socket",
+];
+
 /// Whether one of some threads may have ended nearly all waits, and they do something all the time. What asks a loader by name may have it work for nothing else.
 fn fits(threads: &[Meanwhile], waits: &Waits, named: bool) -> bool {
     let length_ns =
@@ -367,6 +379,16 @@ fn fits(threads: &[Meanwhile], waits: &Waits, named: bool) -> bool {
     let beside_ns = common_ns(&waits.work_ns, &active);
     let works_beside = work_ns * WORK_PART >= wait_ns && 100 * beside_ns >= BESIDE * work_ns;
     let ended = (0..waits.times_ns.len()).filter(|&wait| threads.iter().any(|one| one.ends[wait]));
+    // Who waits for requests loads nothing.
+    let serves = |one: &Meanwhile| {
+        let is_outside = OUTSIDE
+            .iter()
+            .any(|start| one.waited_for.starts_with(start));
+        is_outside && one.times_ns[1] > one.times_ns[0]
+    };
+    if !named && threads.iter().any(serves) {
+        return false;
+    }
     100 * covered_ns >= COVERED * wait_ns
         && (named || works_beside)
         && 100 * ended.count() >= ENDED * waits.times_ns.len()

@@ -34,9 +34,9 @@ use self::retention::{Memory, Retention};
 use self::stretches::Barriers;
 use crate::measure::idle_cause::IdleCause;
 use crate::measure::{DEVICE_COLUMNS, Measure, device_cells, no_operation, notes};
-use crate::table::{Answer, Cell, Column, Row, Table};
+use crate::table::{Answer, Column, Row, Table};
 use rsys_traces::model::entry;
-use rsys_traces::model::{Activity, Batch, DeviceId, Kinds, Model, ProcessId, ThreadId};
+use rsys_traces::model::{Activity, Batch, DeviceId, Kinds, Model, ProcessId};
 
 /// The question, while records are read.
 #[derive(Debug, Default)]
@@ -121,9 +121,7 @@ impl Measure for Gaps {
             let mut causes = std::mem::take(entry(&mut explained, id.index()));
             Gpu::new(known, &mut causes).explain(own);
             let causes = causes.finish(model, &self.host, &self.devices, id);
-            let thread = self.submits(known.process, ends);
-            let thread = thread.map(|thread| model.threads[thread.index()].tid);
-            devices.push(row(model, id, (idle_ns, thread), &causes, &outside));
+            devices.push(row(model, id, idle_ns, &causes, &outside));
             late += own.late();
         }
         let mut notes = notes(model);
@@ -171,15 +169,6 @@ impl Gaps {
         }
     }
 
-    /// The thread that submitted both the first and the last operation of a GPU.
-    fn submits(&self, process: ProcessId, ends: (Stretch, Stretch)) -> Option<ThreadId> {
-        let [first, last] = [ends.0, ends.1].map(|one| {
-            let submission = self.host.submission(process, one.link, one.start_ns);
-            submission.map(|submission| submission.thread)
-        });
-        first.filter(|_| first == last)
-    }
-
     /// Explains the times of the process before the first stretch and after the last.
     /// What was there before `known_from_ns` was discarded in part.
     fn outside(
@@ -223,19 +212,12 @@ impl Gaps {
 fn columns() -> Vec<Column> {
     let mut columns = DEVICE_COLUMNS.to_vec();
     columns.push(Column::ns("idle_ns", "idle"));
-    columns.push(Column::plain("submitted_by", ""));
     columns
 }
 
-fn row(
-    model: &Model,
-    id: DeviceId,
-    (idle_ns, thread): (u64, Option<u32>),
-    causes: &Causes,
-    outside: &Outside,
-) -> Row {
+fn row(model: &Model, id: DeviceId, idle_ns: u64, causes: &Causes, outside: &Outside) -> Row {
     let mut cells = device_cells(model, id);
-    cells.extend::<[Cell; 2]>([idle_ns.into(), thread.into()]);
+    cells.push(idle_ns.into());
     Row {
         cells,
         below: vec![causes.table(idle_ns), outside.table()],

@@ -63,7 +63,7 @@ pub(super) fn iteration_at(spans: &[Span], launched_ns: u64) -> Option<usize> {
 /// Iterations of a host that does not wait for its GPU, as the GPU has them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Ahead {
-    /// From the end of the work of the one before to the end of its own; the first from its first operation.
+    /// From the end of the work before, its own or not, and not before the host has begun it, to the end of its own work.
     pub(super) shown: Vec<(u64, u64)>,
     /// How long after the begin of the next one on the host their work ends, in the median.
     pub(super) by_ns: u64,
@@ -99,9 +99,20 @@ pub(super) fn ahead(spans: &[Span], assigned: &[(usize, Operation)]) -> Option<A
     if AHEAD_PART * by_ns < median(&mut periods) {
         return None;
     }
-    let begins = works[..1].iter().map(|work| work.0);
-    let begins = begins.chain(works.iter().map(|work| work.1));
-    let shown = begins.zip(works.iter().map(|work| work.1));
+    // What lies between iterations, as an evaluation, is in none.
+    let between = assigned.iter().filter(|(place, _)| *place >= spans.len());
+    let mut between: Vec<(u64, u64)> = between.map(|(_, one)| (one.start_ns, one.end_ns)).collect();
+    between.sort_unstable();
+    let mut between = between.into_iter().peekable();
+    let mut before_ns = 0;
+    let shown = spans.iter().zip(&works).map(|(span, work)| {
+        while let Some(other) = between.next_if(|other| other.0 < work.0) {
+            before_ns = before_ns.max(other.1);
+        }
+        let begin_ns = before_ns.max(span.launches.0).min(work.1);
+        before_ns = before_ns.max(work.1);
+        (begin_ns, work.1)
+    });
     Some(Ahead {
         shown: shown.collect(),
         by_ns,
