@@ -1,8 +1,8 @@
 /* Makes its parent its tracer, as programs do that want to know whether a debugger has them: every signal stops it from then on until the parent
  * says what becomes of it.
  *
- * traced main|thread|brief|exec|asks|by_number: who does it (a brief thread and no other one), or that it executes itself behind it, or that nothing else
- * happens but the question, in a system call by its number too. Burns 0.3 s, raises a signal that it handles, unless there is nothing but the question, and
+ * traced main|thread|brief|exec|asks|by_number|forked: who does it (a brief thread and no other one), or that it executes itself behind it, or that nothing else
+ * happens but the question, in a system call by its number too, or in a child that makes a thread afterwards. Burns 0.3 s, raises a signal that it handles, unless there is nothing but the question, and
  * exits with 3. */
 #include <pthread.h>
 #include <signal.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,6 +41,25 @@ static void *asks(void *argument) {
     return argument;
 }
 
+/* A child that is not let go on by its parent: says when it stops. */
+static void forked(void) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        asks(NULL);
+        pthread_create(&thread, NULL, works, NULL);
+        pthread_join(thread, NULL);
+        burn();
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    if (WIFSTOPPED(status)) {
+        printf("stopped by %d\n", WSTOPSIG(status));
+        kill(child, SIGKILL);
+    }
+}
+
 int main(int count, char **arguments) {
     const char *who = count > 1 ? arguments[1] : "main";
     signal(SIGUSR1, handler);
@@ -49,7 +69,9 @@ int main(int count, char **arguments) {
         return 1;
     }
     pthread_t thread;
-    if (strcmp(who, "brief") == 0) {
+    if (strcmp(who, "forked") == 0) {
+        forked();
+    } else if (strcmp(who, "brief") == 0) {
         pthread_create(&thread, NULL, asks, NULL);
         pthread_join(thread, NULL);
         works(NULL);

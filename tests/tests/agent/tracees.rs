@@ -45,3 +45,16 @@ fn children_of_a_shell_that_want_to_be_traced_are_not_stopped_by_samples() -> Te
     }
     Ok(())
 }
+
+/// The first thread that a process makes gives its maker finer clocks, where it still has any.
+#[test]
+fn children_of_the_program_that_want_to_be_traced_are_not_stopped_either() -> TestResult {
+    let program = workload("traced").flags(["-O1", "-g", "-pthread"]);
+    let outcome = Run::new()
+        .freq(300)
+        .command(program.args(["forked"]))
+        .run()?;
+    outcome.expect_code(3);
+    assert_eq!(outcome.stdout, "handled 0\n", "{}", outcome.story());
+    Ok(())
+}
