@@ -437,6 +437,9 @@ fn is_start_up(idle: &Idle) -> bool {
     is_one && idle.count < LOOP
 }
 
+/// Each program takes some time before its first operation, and one that computes little has nothing to gain by that.
+const START_UP_LEAST_NS: u64 = 1_000_000_000;
+
 /// Before the first operation of a GPU: what a call has that makes what is made once, or is long once.
 fn before_ns(idle: &Idle) -> u64 {
     let is_call = ["runtime_call", "synchronisation"].contains(&idle.cause.as_str());
@@ -456,8 +459,8 @@ pub(super) fn start_up_before<'f>(facts: &'f Facts<'_>, owner: Owner) -> Option<
         .filter(|gpu| gpu.owner == owner && gpu.is_first)
         .min_by_key(|gpu| gpu.span.start_ns)?;
     let longest = first.before.iter().max_by_key(|idle| before_ns(idle))?;
-    let ns = first.before.iter().map(before_ns).sum();
-    (ns > 0).then_some((ns, longest))
+    let ns: u64 = first.before.iter().map(before_ns).sum();
+    (ns >= START_UP_LEAST_NS).then_some((ns, longest))
 }
 
 /// The names of these calls say what they are: even one of them is no accident of a short trace.
