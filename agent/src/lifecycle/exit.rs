@@ -62,7 +62,7 @@ pub fn account() {
 
 /// Accounts for the time of a thread, of which it has used `cpu_ns`. The slot must be occupied.
 fn account_of(slot: &mut Slot, cpu_ns: u64) {
-    // Of an adopted thread that was never sampled nobody knows what it did.
+    // What an adopted thread did that was never sampled is unknown.
     let is_known = !slot.start.is_null()
         || slot.stacks.previous_frames() > 0
         || slot.clock.tid == sys::getpid();

@@ -279,7 +279,7 @@ pub fn for_each_other(mut what: impl FnMut(&mut Slot)) {
             return;
         }
         if is_active() {
-            // SAFETY: nobody else has it until it is vacated.
+            // SAFETY: the slot is exclusively ours until it is vacated.
             what(unsafe { &mut *slot });
         }
         Slot::vacate(slot);

@@ -302,7 +302,7 @@ impl<'a> Environment<'a> {
                 }
             }
         }
-        // SAFETY: what lies behind the last variable was counted; nobody else reads the C library's pointer before the program has started.
+        // SAFETY: what lies behind the last variable was counted; no other thread reads the C library's pointer before the program has started.
         unsafe {
             kept.copy_from(self.variables.wrapping_add(all), auxiliary);
             if environ == self.variables {

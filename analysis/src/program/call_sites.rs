@@ -4,6 +4,8 @@
 //! Most samples fall into no call that is asked about. As long as there are few, all are kept; when they are many, those are discarded that no call has
 //! contained so far, but for the last of each thread: a call is recorded when it ends.
 
+use std::collections::HashMap;
+
 use crate::containers::packed_rows::PackedRows;
 use crate::program::code_place::{cells as place_cells, innermost, program_part};
 use crate::table::Cell;
@@ -105,6 +107,11 @@ impl CallSites {
     /// Finds the functions around calls: the innermost that is the program's, else the innermost. To be called before [`CallSites::sort`].
     pub(crate) fn sort_functions(&mut self, texts: &Texts) {
         let functions = std::mem::take(&mut self.functions);
+        let mut known: HashMap<u64, bool> = HashMap::new();
+        let mut is_own = |name: &u64| {
+            let is_own = || !is_of_library(texts.get(TextId::at(*name as usize)));
+            *known.entry(*name).or_insert_with(is_own)
+        };
         for (thread, mut functions) in functions.into_iter().enumerate() {
             let Some(spans) = self.spans.get_mut(thread).filter(|list| !list.is_empty()) else {
                 continue;
@@ -120,8 +127,7 @@ impl CallSites {
                 }
                 while open.pop_if(|inner| inner.0 <= start_ns).is_some() {}
                 let names = || open.iter().rev().map(|(_, name)| *name);
-                let is_own = |name: &u64| !is_of_library(texts.get(TextId::at(*name as usize)));
-                if let Some(name) = names().find(is_own).or_else(|| names().next()) {
+                if let Some(name) = names().find(&mut is_own).or_else(|| names().next()) {
                     entry(&mut self.around, thread).push([start_ns, name]);
                 }
             }

@@ -19,7 +19,7 @@ use crate::procfs;
 
 /// The signals that are watched, beside all real-time signals: those that a process sends another. SIGPIPE is of our own output, and the signals of faults in
 /// memory are the standard library's.
-const WATCHED: [i32; 26] = [
+const USUAL: [i32; 16] = [
     libc::SIGCHLD,
     libc::SIGINT,
     libc::SIGQUIT,
@@ -37,6 +37,10 @@ const WATCHED: [i32; 26] = [
     libc::SIGURG,
     // Of our own too large files; a failed write says the same.
     libc::SIGXFSZ,
+];
+
+/// Those that hardly anybody sends.
+const RARE: [i32; 10] = [
     libc::SIGIO,
     libc::SIGPWR,
     libc::SIGPROF,
@@ -49,19 +53,16 @@ const WATCHED: [i32; 26] = [
     libc::SIGSYS,
 ];
 
-/// Whether a signal ends a process that has no handler for it, and dumps core or is hardly ever sent.
+/// Whether a signal is one of those that are rare, all of which end a process without a handler.
 fn is_fatal(signal: i32) -> bool {
-    let odd = &WATCHED[FIRST_ODD..];
-    signal >= libc::SIGRTMIN() || odd.contains(&signal)
+    signal >= libc::SIGRTMIN() || RARE.contains(&signal)
 }
-
-/// Where these begin in [`WATCHED`].
-const FIRST_ODD: usize = 16;
 
 fn watched() -> SigSet {
     let mut set = *SigSet::empty().as_ref();
-    for signal in WATCHED
+    for signal in USUAL
         .into_iter()
+        .chain(RARE)
         .chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
     {
         // SAFETY: a valid set.

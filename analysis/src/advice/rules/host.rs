@@ -342,7 +342,7 @@ pub(super) fn loader_of_gpu(facts: &Facts<'_>) -> Verdict {
     of_host(facts, Of::Loader)
 }
 
-/// What is told of a loader.
+/// The finding for a loader.
 pub(super) fn loader_cells(loader: &View<'_>) -> Vec<(&'static str, Cell)> {
     let mut told: Vec<(&str, Cell)> = vec![
         ("loader", loader.text("loader").into()),

@@ -188,7 +188,7 @@ pub(super) fn paused(facts: &Facts<'_>, gpu: &Gpu, cause: &str) -> Option<Findin
     })
 }
 
-/// So many launches of kernels that are long enough say whether all of them wait, and this part of them does, in percent.
+/// Minimum number of launches of long kernels that are judged, and the percentage of them that has to wait.
 const LAUNCHES: u64 = 20;
 const HELD: u64 = 95;
 

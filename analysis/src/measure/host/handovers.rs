@@ -61,6 +61,16 @@ const READS: [&str; 7] = [
     "read", "recv", "poll", "ppoll", "select", "pselect", "epoll_",
 ];
 
+/// Beginnings of the calls by which a process waits for other than its own threads.
+const REQUESTS: [&str; 7] = [
+    "recv", "accept", "poll", "ppoll", "select", "pselect", "epoll_",
+];
+
+/// Whether this call is one by which servers wait for what comes from outside.
+pub(super) fn waits_for_requests(call: &str) -> bool {
+    REQUESTS.iter().any(|start| call.starts_with(start))
+}
+
 /// How something is handed to a thread that waits, as its stack says; `None` where it waits for something else.
 pub(super) fn handover(stack: StackId, model: &Model) -> Option<Handover> {
     wait_for_others(stack, model).and_then(|(kind, is_handed)| is_handed.then_some(kind))
@@ -118,7 +128,7 @@ fn wait_for_others(stack: StackId, model: &Model) -> Option<(Handover, bool)> {
     let may_hand = loads || !divides;
     // A lock that is wanted by others is another matter.
     let by_condition = by_condition && !is_of_python;
-    // Threads that share the work wait for each other so, too: only a name tells.
+    // Threads that share work wait for each other in the same functions: only a loader's name distinguishes them.
     let by_own = by_condition && is_named;
     match is_lock {
         true => (waits || loads || by_condition)

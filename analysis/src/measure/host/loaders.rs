@@ -7,8 +7,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
-use super::handovers::{Handover, handover, is_idle, names_loader};
+use super::handovers::{Handover, handover, is_idle, names_loader, waits_for_requests};
 use crate::containers::packed_rows::PackedRows;
+use crate::containers::sets::Union;
 use crate::measure::{PROCESS_COLUMNS, process_cells, unseen};
 use crate::program::code_place::{
     cells as place_cells, own_place, place_text, waits_for_interpreter,
@@ -16,7 +17,7 @@ use crate::program::code_place::{
 use crate::table::{Cell, Column, Table};
 use rsys_traces::model::{Model, ProcessId, Sample, StackId, ThreadId, entry};
 
-/// So many samples are kept, some 20 MB. Of longer records only some windows of time count, the same of all threads.
+/// Maximum number of samples that are kept, some 20 MB. Of longer records only some windows of time count, the same for all threads.
 const KEPT: usize = 1 << 21;
 const WINDOW_NS: u64 = 1_000_000_000;
 /// The fewest waits that show who ends them.
@@ -32,7 +33,7 @@ const LOOKS: u64 = 2;
 const LOOK_NS: u64 = 1_000_000;
 /// A thread that was not seen for longer may have done anything.
 const UNSEEN_NS: u64 = 200_000_000;
-/// So many generations of children are looked through.
+/// Maximum depth of descendants.
 const GENERATIONS: usize = 8;
 
 /// The samples of threads, while records are read.
@@ -41,7 +42,7 @@ pub(super) struct Loaders {
     /// By thread: end, length and whether it waits, stack.
     threads: Vec<PackedRows<3>>,
     kept: usize,
-    /// Of so many windows one is kept: a power of two.
+    /// One window in this many is kept: a power of two.
     stride: u64,
 }
 
@@ -59,8 +60,10 @@ struct Piece {
 /// The waits of a main thread at one place.
 struct Waits {
     times_ns: Vec<(u64, u64)>,
+    /// The same, put together.
+    all: Union,
     /// When it worked between them.
-    work_ns: Vec<(u64, u64)>,
+    work: Union,
     /// Ends are known to this.
     near_ns: u64,
 }
@@ -73,7 +76,7 @@ struct Meanwhile {
     /// How long it ran and waited, and what it waited for most.
     times_ns: [u64; 2],
     waited_for: String,
-    active_ns: Vec<(u64, u64)>,
+    active: Vec<(u64, u64)>,
     /// Which of the waits it may have ended.
     ends: Vec<bool>,
 }
@@ -171,12 +174,13 @@ impl Loaders {
         let work = pieces
             .iter()
             .filter(|one| !one.waits && first_ns <= one.time_ns.0 && one.time_ns.1 <= last_ns);
-        let work_ns = union(work.map(|one| one.time_ns).collect());
+        let work = work.map(|one| one.time_ns).collect();
         let process = model.process(model.threads[thread.index()].process);
         let look_ns = 1_000_000_000 / process.wait_frequency_hz.max(1);
         Waits {
+            all: times_ns.iter().copied().collect(),
             times_ns,
-            work_ns,
+            work,
             near_ns: LOOKS * look_ns + LOOK_NS,
         }
     }
@@ -296,7 +300,7 @@ fn meanwhile(
         .collect();
     let mut places: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     let mut waited_for: BTreeMap<&str, u64> = BTreeMap::new();
-    let (mut active_ns, mut since_ns) = (Vec::new(), None::<u64>);
+    let (mut active, mut since_ns) = (Vec::new(), None::<u64>);
     for piece in pieces {
         let (start_ns, end_ns) = piece.time_ns;
         if piece.waits && end_ns - start_ns > 2 * waits.near_ns {
@@ -315,7 +319,7 @@ fn meanwhile(
         // Between two pieces, who does not wait wants to run.
         let since_ns = since_ns.replace(end_ns).unwrap_or(start_ns);
         let is_near = since_ns + UNSEEN_NS >= start_ns;
-        active_ns.push((
+        active.push((
             if is_near {
                 since_ns.min(start_ns)
             } else {
@@ -323,7 +327,7 @@ fn meanwhile(
             },
             end_ns,
         ));
-        let common_ns = common_ns(&waits.times_ns, &[piece.time_ns]);
+        let common_ns = waits.all.within(piece.time_ns);
         if let Some(place) = place {
             places.entry(place).or_default()[usize::from(piece.waits)] += common_ns;
         }
@@ -347,45 +351,23 @@ fn meanwhile(
         place,
         times_ns,
         waited_for,
-        active_ns: union(active_ns),
+        active,
         ends,
     })
 }
 
-/// Beginnings of the calls by which a process waits for others than its own threads.
-const OUTSIDE: [&str; 8] = [
-    "recv",
-    "accept",
-    "poll",
-    "ppoll",
-    "select",
-    "pselect",
-    "epoll_",
-    "read(socket",
-];
-
 /// Whether one of some threads may have ended nearly all waits, and they do something all the time. What asks a loader by name may have it work for nothing else.
 fn fits(threads: &[Meanwhile], waits: &Waits, named: bool) -> bool {
-    let length_ns =
-        |times: &[(u64, u64)]| times.iter().map(|(start, end)| end - start).sum::<u64>();
-    let active = union(
-        threads
-            .iter()
-            .flat_map(|one| one.active_ns.iter().copied())
-            .collect(),
-    );
-    let (wait_ns, work_ns) = (length_ns(&waits.times_ns), length_ns(&waits.work_ns));
-    let covered_ns = common_ns(&waits.times_ns, &active);
-    let beside_ns = common_ns(&waits.work_ns, &active);
+    let active = threads.iter().flat_map(|one| one.active.iter().copied());
+    let active: Union = active.collect();
+    let (wait_ns, work_ns) = (waits.all.length_ns(), waits.work.length_ns());
+    let covered_ns = waits.all.common_ns(&active);
+    let beside_ns = waits.work.common_ns(&active);
     let works_beside = work_ns * WORK_PART >= wait_ns && 100 * beside_ns >= BESIDE * work_ns;
     let ended = (0..waits.times_ns.len()).filter(|&wait| threads.iter().any(|one| one.ends[wait]));
     // Who waits for requests loads nothing.
-    let serves = |one: &Meanwhile| {
-        let is_outside = OUTSIDE
-            .iter()
-            .any(|start| one.waited_for.starts_with(start));
-        is_outside && one.times_ns[1] > one.times_ns[0]
-    };
+    let serves =
+        |one: &Meanwhile| one.times_ns[1] > one.times_ns[0] && waits_for_requests(&one.waited_for);
     if !named && threads.iter().any(serves) {
         return false;
     }
@@ -416,32 +398,6 @@ fn name(threads: &[Meanwhile], (process, main): (ProcessId, ThreadId), model: &M
         0 => format!("{who}, which does {}", first.place),
         others => format!("{who} and {others} more, which do {}", first.place),
     }
-}
-
-/// Intervals without overlaps, in order.
-fn union(mut times: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    times.sort_unstable();
-    times.dedup_by(|next, last| {
-        let touches = next.0 <= last.1;
-        if touches {
-            last.1 = last.1.max(next.1);
-        }
-        touches
-    });
-    times
-}
-
-/// How much two lists of intervals in order have in common.
-fn common_ns(ones: &[(u64, u64)], others: &[(u64, u64)]) -> u64 {
-    let mut common_ns = 0;
-    for other in others {
-        let first = ones.partition_point(|one| one.1 <= other.0);
-        let within = ones[first..].iter().take_while(|one| one.0 < other.1);
-        common_ns += within
-            .map(|one| one.1.min(other.1) - one.0.max(other.0))
-            .sum::<u64>();
-    }
-    common_ns
 }
 
 /// Which processes are children of which, and whose threads are whose.

@@ -3,6 +3,7 @@
 //! Ranks of one have equally many collectives, and end each together. On clocks that nothing compares they are as far apart each
 //! time, while the times between them vary.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::identity::is_of_unknown_host;
@@ -14,7 +15,7 @@ use rsys_traces::model::{CollectiveCall, Model};
 const TOGETHER_NS: u64 = 100_000;
 /// And within this time where clocks are compared by these ends alone.
 const ACROSS_NS: u64 = 20_000;
-/// So much may one clock run faster than another.
+/// Maximum drift between two clocks, as a fraction.
 const DRIFT: f64 = 1e-4;
 /// Of ten collectives, so many do.
 const OF_TEN: usize = 9;
@@ -32,8 +33,8 @@ struct Sampled {
     shapes: Vec<usize>,
     /// Of those that end together on all ranks.
     ends: Vec<u64>,
-    /// How much the times between them vary.
-    varies_ns: u64,
+    /// How much the times between them vary, once that is asked.
+    varies_ns: OnceCell<u64>,
 }
 
 impl Sampled {
@@ -45,18 +46,24 @@ impl Sampled {
         let shapes = rows.iter().map(|(shape, _)| *shape).collect();
         let ends = rows.into_iter().filter(|(shape, _)| tells(*shape));
         let ends: Vec<u64> = ends.map(|(_, end_ns)| end_ns).collect();
-        let gaps = ends.windows(2).map(|two| two[1].abs_diff(two[0]));
-        let gaps: Vec<u64> = gaps.collect();
-        let after = |count: usize| {
-            let pairs = gaps.iter().zip(gaps.iter().skip(count));
-            median(pairs.map(|(one, other)| one.abs_diff(*other)).collect())
-        };
-        let varies = (1..=PATTERN.min(gaps.len() / 2)).map(after);
         Self {
             shapes,
-            varies_ns: varies.min().unwrap_or(0),
             ends,
+            varies_ns: OnceCell::new(),
         }
+    }
+
+    fn varies_ns(&self) -> u64 {
+        *self.varies_ns.get_or_init(|| {
+            let gaps = self.ends.windows(2).map(|two| two[1].abs_diff(two[0]));
+            let gaps: Vec<u64> = gaps.collect();
+            let after = |count: usize| {
+                let pairs = gaps.iter().zip(&gaps[count..]);
+                median(pairs.map(|(one, other)| one.abs_diff(*other)).collect())
+            };
+            let varies = (1..=PATTERN.min(gaps.len() / 2)).map(after);
+            varies.min().unwrap_or(0)
+        })
     }
 
     /// Whether another runs the same collectives, and ends each when this one does.
@@ -83,8 +90,9 @@ impl Sampled {
         let off = self.off_line(&apart);
         let near = off.iter().filter(|ns| ns.unsigned_abs() <= ACROSS_NS);
         let usual_ns = median(off.iter().map(|ns| ns.unsigned_abs()).collect());
-        let varies_ns = self.varies_ns.min(other.varies_ns);
-        are_most(near.count()) && varies_ns > VARIES * usual_ns.max(ACROSS_NS / VARIES)
+        let least_ns = VARIES * usual_ns.max(ACROSS_NS / VARIES);
+        let varies = || self.varies_ns().min(other.varies_ns()) > least_ns;
+        are_most(near.count()) && varies()
     }
 
     /// How far the differences of two clocks are from those of clocks that run evenly.
